@@ -271,6 +271,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     is_regression = False
     text_b_column = label_form = cast(Optional[str], None)
     choice_columns = query_id_column = cast(Optional[str], None)
+    group_column = cast(Optional[str], None)
     id_column = file_to_predict = cast(Optional[str], None)
     requires_id = True  # of files, where an `id_column` is named
     # Settings that do_predict alone uses.
@@ -360,6 +361,10 @@ class ClassifierSettings(
     id_column: Optional[str] = setting(
         None,
         "custom: column of an example's name; row number if not given",
+    )
+    group_column: Optional[str] = setting(
+        None,
+        "custom: column of the author or the document; an automatic split keeps its rows together",
     )
     choice_columns: Optional[str] = setting(
         None,

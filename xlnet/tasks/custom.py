@@ -162,6 +162,7 @@ def _own_task(settings: Any, stored: dict) -> Task:
             id_required=settings.requires_id,
             choices=columns["choice_columns"],
             query=settings.query_id_column,
+            group=settings.group_column,
             label_form=settings.label_form,
         ),
         labels=() if its_type.has_labels else None,

@@ -50,20 +50,21 @@ def read_parts(
 
 
 def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence[Row]]:
-    """Splits rows into (train, dev), so that identical texts, and the rows of a query, are on one
-    side.
+    """Splits rows into (train, dev), so that identical texts, and the rows of a group or a query,
+    are on one side.
 
-    The hash of a text, or of the name of its query, chooses its side: it stays there when rows are
+    The hash of a text, or of the name of its group, chooses its side: it stays there when rows are
     added, removed, sorted or labelled in another way. Only where all hashes are on one side does
     the text with the lowest one go to dev, or the one with the highest to train.
 
     Args:
       rows: those of the train file.
-      share: about the fraction of the texts, or of the queries, that is dev.
+      share: about the fraction of the texts, or of the groups, that is dev.
     """
     hashes = []
     for row in rows:
-        hashes.append(_digest(row.query) if row.query else text_digest(row))
+        group = row.group or row.query
+        hashes.append(_digest(group) if group else text_digest(row))
     # Hashes are spread evenly over [0, 2^64).
     dev = {number for number in hashes if number < share * 2**64} or {min(hashes)}
     if dev == set(hashes):
@@ -236,6 +237,8 @@ class TableReader:
             needed = {"input_format": form.names}
         if need_labels:
             needed["label_column"] = columns.label
+            if self.task.files.dev_share:
+                needed["group_column"] = (columns.group,)
         is_table = form.name in forms.DELIMITERS
         for flag, wanted in needed.items():
             for name in filter(None, wanted):
@@ -273,7 +276,9 @@ class TableReader:
             f"column '{' '.join(columns.text_b)}'",
         )
         id = readers.to_text(id)
+        # A row without an author stands for itself.
         query = readers.to_text(cells.get(columns.query))
+        group = readers.to_text(cells.get(columns.group))
         if not is_text(id + query):
             raise ValueError(NOT_TEXT)
         label = None
@@ -284,7 +289,7 @@ class TableReader:
             # A label that is not needed may be wrong.
             if need_labels:
                 raise
-        return Row(id, pairs, label, query or None)
+        return Row(id, pairs, label, query or None, group=group or None)
 
     def row(self, id: str, asked: InlineExample) -> Row:
         """The row of texts without a file; a ValueError says in words what is wrong."""
