@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 PAIRS_PER_QUERY = 50  # maximum in training, sampled among those of different relevance
 
 # To each of which @k may be added for a cutoff.
-MEASURES = ("map", "ndcg", "err", "mrr", "p", "recall", "success", "trec_ndcg")
+MEASURES = ("map", "ndcg", "err", "mrr", "p", "recall", "trec_ndcg")
 
 # ---- TREC's files
 
@@ -60,38 +60,26 @@ _COLUMNS = {
 }
 
 
-def _lines(task: Task, path: str, form: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """(place, cells) of the lines that are not empty."""
-    names, encoding = _COLUMNS[form], task.files.form.encoding
-    declared = Form("conll", header="none", names=names, encoding=encoding)
-    for place, cells in forms.read(path, declared, "a ranking"):
+def _read(path: str, form: Form, names: tuple[str, ...]) -> forms.Records:
+    """(place, cells) of the lines that are not empty, by the names of the columns."""
+    form = dataclasses.replace(form, header="none", names=names)
+    for place, cells in forms.read(path, form, "a ranking"):
         if isinstance(cells, str):
-            raise UserError(f"{place}: found {cells}, {' '.join(names)}")
+            raise UserError(f"{place}: {cells}")
         if cells:
             yield place, cells
 
 
-def _texts_of(path: str) -> tuple[str, str]:
-    """The files of queries and of documents."""
-    directory, name = os.path.split(readers.stem(path))
-    queries = readers.find_file(directory, (f"{name}.queries.tsv", "queries.tsv"))
-    return queries, os.path.join(directory, "documents.tsv")
-
-
-def _read_texts(task: Task, path: str, wanted: set[str]) -> dict[str, str]:
+def _read_texts(path: str, wanted: set[str], encoding: Optional[str]) -> dict[str, str]:
     """The texts of the names `wanted` from a file of `name<TAB>text`, which may be a collection
     larger than the memory."""
     texts: dict[str, str] = {}
-    lines = forms.lines(path, "texts of a ranking", task.files.form.encoding)
-    for number, line in enumerate(lines, 1):
-        name, tab, text = line.partition("\t")
-        name = name.strip()
-        if name and not tab:
-            raise wrong(f"{path}:{number}", "no tab", "a name, a tab and a text")
+    for place, cells in _read(path, Form("text", encoding=encoding), ("name", "text")):
+        name = cells["name"].strip()
         if name in texts:
-            raise wrong(f"{path}:{number}", f"'{name}' again", "another name")
+            raise wrong(place, f"'{name}' again", "another name")
         if name in wanted:
-            texts[name] = text.replace("\t", " ")
+            texts[name] = cells["text"]
     return texts
 
 
@@ -115,34 +103,42 @@ class RankingReader(contract.Reader):
         name = readers.declared_form(self.task, path).name
         return name if name in _COLUMNS else ""
 
+    def _lines(self, path: str, form: str) -> forms.Records:
+        """The lines of judgements or of a run."""
+        declared = Form("conll", encoding=self.task.files.form.encoding)
+        return _read(path, declared, _COLUMNS[form])
+
     def table(self, path: str) -> forms.Records:
         """A table, or one of judgements or of a run, whose relevance is empty."""
-        form, named = self._form_of(path), self.task.columns
+        form = self._form_of(path)
         if not form:
-            return super().table(path)
+            yield from super().table(path)
+            return
+        named = self.task.columns
         columns = [named.query, *named.text_a, named.id, *named.text_b, *named.label]
         if len(columns) != 5 or None in columns:
-            expected = "a table, as the task is no ranking with these columns"
-            raise wrong(path, "TREC's file", expected)
-        lines = list(_lines(self.task, path, form))
-        query_path, document_path = _texts_of(path)
-        names = {cells["query"] for _, cells in lines}
-        queries = _read_texts(self.task, query_path, names)
-        names = {cells["document"] for _, cells in lines}
-        documents = _read_texts(self.task, document_path, names)
+            raise wrong(path, "TREC's file", "a table: the task is no ranking")
+        lines = list(self._lines(path, form))
+        texts = []
+        for kind, where in zip(("query", "document"), self._texts_of(path)):
+            wanted = {cells[kind] for _, cells in lines}
+            texts.append(_read_texts(where, wanted, self.task.files.form.encoding))
+        queries, documents = texts
+        for place, cells in lines:
+            query, document = cells["query"], cells["document"]
+            if query not in queries:
+                yield place, f"query '{query}' is not in queries.tsv"
+            elif document not in documents:
+                yield place, f"document '{document}' is not in documents.tsv"
+            else:
+                found = [query, queries[query], document, documents[document]]
+                yield place, dict(zip(columns, [*found, cells.get("relevance")]))
 
-        def rows() -> Iterator[tuple[str, Any]]:
-            for place, cells in lines:
-                query, document = cells["query"], cells["document"]
-                if query not in queries:
-                    yield place, f"query '{query}' is not in {query_path}"
-                elif document not in documents:
-                    yield place, f"document '{document}' is not in {document_path}"
-                else:
-                    texts = [query, queries[query], document, documents[document]]
-                    yield place, dict(zip(columns, [*texts, cells.get("relevance")]))
-
-        return rows()
+    def _texts_of(self, path: str) -> tuple[str, str]:
+        """The files of queries and of documents."""
+        directory = os.path.dirname(path)
+        queries = os.path.join(directory, "queries.tsv")
+        return queries, os.path.join(directory, "documents.tsv")
 
     def read(self, path: str, need_labels: bool) -> Sequence[Row]:
         if not need_labels or self._form_of(path) != "run":
@@ -160,18 +156,17 @@ class RankingReader(contract.Reader):
                 label = of_query.get(row.id, 0.0)
                 kept.append(row._replace(label=label, source=source))
         queries = {row.query for row in rows}
+        unjudged = f"{len(queries - set(judged))} of {len(queries)} queries"
         if not kept:
-            raise wrong(path, f"no judgement for any of {len(queries)} queries", "some")
-        unjudged = len(queries - set(judged))
-        if unjudged:
+            raise wrong(path, f"no judgement for {unjudged}", "some")
+        if not queries <= set(judged):
             # All of their documents would count as not relevant.
-            what = "queries have no judgement and are left out"
-            _log.warning("note: %s: %d of %d %s", path, unjudged, len(queries), what)
+            _log.warning("note: %s: without %s that have no judgement", path, unjudged)
         return kept
 
     def _add_judgements(self, path: str, judged: dict[str, dict[str, float]]) -> None:
         """Adds the judgements of a file to the relevance of each document, by query."""
-        for place, cells in _lines(self.task, path, "qrels"):
+        for place, cells in self._lines(path, "qrels"):
             of_query = judged.setdefault(cells["query"], {})
             document = cells["document"]
             if document in of_query:
@@ -179,31 +174,24 @@ class RankingReader(contract.Reader):
             try:
                 of_query[document] = self.parse_label([cells["relevance"]])
             except ValueError as e:
-                raise wrong(place, str(e), "a judgement") from e
+                raise UserError(f"{place}: {e}") from e
 
     def files_of(self, path: str) -> Sequence[str]:
         """The file, and the files that belong to judgements and runs."""
-        form = self._form_of(path)
-        others: list[str] = []
-        if form:
-            others += _texts_of(path)
-        if form == "run":
-            others.append(readers.stem(path) + ".qrels")
-        return [path, *filter(os.path.exists, others)]
+        if not self._form_of(path):
+            return [path]
+        judgements = readers.stem(path) + ".qrels"
+        found = dict.fromkeys([path, *self._texts_of(path), judgements])
+        return list(filter(os.path.exists, found))
 
     def check_row(self, row: Row, seen: dict) -> None:
-        """seen: the text of each query, and the documents, of the rows before."""
+        """seen: the documents of the rows before."""
         for what, name in (("query", row.query), ("document", row.id)):
             if not name or name.split() != [name]:
                 raise ValueError(f"{what} '{name}': expected a name without spaces")
-        text, document = row.pairs[0][0], (row.query, row.id)
-        if seen.setdefault(row.query, text) != text:
-            raise ValueError(
-                f"query '{row.query}' has another text than in the rows before"
-            )
-        if document in seen:
+        if (row.query, row.id) in seen:
             raise ValueError(f"duplicate document '{row.id}' of query '{row.query}'")
-        seen[document] = True
+        seen[row.query, row.id] = True
 
     def training_rows(
         self, rows: Sequence[Row], seed: int, data_dir: str
@@ -233,22 +221,19 @@ class Query(NamedTuple):
 
 def by_query(rows: Sequence[Row]) -> list[Query]:
     """The documents of each query, in the order of the queries' first rows."""
-    found: dict[str, list[tuple[str, int]]] = {}
-    sources: dict[str, Any] = {}
-    labels: list[Any] = []
+    found: dict[str, list[int]] = {}
     for index, row in enumerate(rows):
-        found.setdefault(row.query, []).append((row.id, index))
-        sources[row.query] = row.source
-        labels.append(row.label)
+        found.setdefault(row.query, []).append(index)
+    labels: list[Any] = [row.label for row in rows]
     relevance = np.array(labels, np.float64)
     queries = []
-    for name, documents in found.items():
-        documents.sort(reverse=True)
-        numbers = np.array([index for _, index in documents])
-        judged = relevance[numbers]
-        if sources[name] is not None:
-            judged = np.array(sources[name], np.float64)
-        queries.append(Query(numbers, relevance[numbers], judged))
+    for documents in found.values():
+        documents.sort(key=lambda index: rows[index].id, reverse=True)
+        numbers = np.array(documents)
+        judged = rows[documents[0]].source
+        if judged is None:
+            judged = relevance[numbers]
+        queries.append(Query(numbers, relevance[numbers], np.array(judged)))
     return queries
 
 
@@ -346,8 +331,6 @@ def measure(name: str, ranked: np.ndarray, judged: np.ndarray, highest: float) -
         return np.count_nonzero(ranked) / k
     if name == "recall":
         return np.count_nonzero(ranked) / all_relevant
-    if name == "success":
-        return float(is_relevant.any())
     if name == "err":
         # Expected reciprocal rank (https://doi.org/10.1145/1645953.1646033): the reader goes down
         # the list and stops at a document with a probability that depends on its relevance.
@@ -400,19 +383,16 @@ class RankingScorer(contract.Scorer):
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> list:
         """A table, and the ranking as trec_eval takes it."""
-        run = PredictionFile("run", "as a TREC run", _run_lines(rows, values))
+        scores, lines = np.asarray(values), []
+        for query in by_query(rows):
+            ordered = query.rows[best_first(scores[query.rows])]
+            for rank, index in enumerate(ordered, 1):
+                row = rows[index]
+                # With all digits, to keep different scores different.
+                score = f"{scores[index]:.9g}"
+                lines.append(f"{row.query} Q0 {row.id} {rank} {score} xlnet\n")
+        run = PredictionFile("run", "as a TREC run", lines)
         return [*super().prediction_files(rows, values, threshold), run]
-
-
-def _run_lines(rows: Sequence[Row], scores: np.ndarray) -> Iterator[str]:
-    """Yields a line `query Q0 document rank score xlnet` for each row, best documents first.
-    scores: float32 [n], written with all their digits to keep different ones different."""
-    scores = np.asarray(scores)
-    for query in by_query(rows):
-        ordered = query.rows[best_first(scores[query.rows])]
-        for rank, index in enumerate(ordered, 1):
-            row = rows[index]
-            yield f"{row.query} Q0 {row.id} {rank} {scores[index]:.9g} xlnet\n"
 
 
 RANKING = dataclasses.replace(
