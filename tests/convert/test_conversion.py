@@ -155,6 +155,7 @@ def test_tied_biases_are_those_of_every_layer(folder, tmp_path):
         (dict(problem_type="other"), "problem_type: found 'other'"),
         (dict(id2label={"0": "a", "1": "b"}), r"found shape \[4, 24\], expected \[2,"),
         (dict(id2label={"0": "a", "2": "b"}), "id2label: found .* a name of its own"),
+        (dict(id2label=[]), "id2label: found .* a name of its own"),
         (dict(n_layer=3), "found no weights transformer.layer.2.rel_attn.r_w_bias"),
         (dict(n_layer="2"), "n_layer: found '2'"),
         (dict(n_head=0), "config.json: "),

@@ -1,29 +1,63 @@
-"""Killed programs go on to the same result. In full: `run.py --times=50`, `--times=0 --at_calls`.
+"""Killed data preparation goes on to the same result; `tests/engine/test_resume.py` has training."""
 
-Here it is what needs no TensorFlow; runs that are killed are in `tests/engine/test_resume.py`.
-"""
+import random
+import signal
+import subprocess
+import sys
+import time
 
-import dataclasses
-import functools
+import pytest
+from helpers import finetuning, pretraining
+from helpers.paths import ROOT
 
-from helpers import programs, trials
-
-
-def small_preparation():
-    (program,) = (each for each in programs.PROGRAMS if each.name == "data preparation")
-    small = functools.partial(programs.make_sentences, sentences=500)
-    return dataclasses.replace(program, make=small)
+from xlnet.support import files
 
 
-def assert_goes_on(tried, numbers):
-    assert [tried.trial(number) for number in numbers] == [trials.SAME] * len(numbers)
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("disturbed")
+    pretraining.make_text(folder / "text.txt", seed=0, sentences=6000)
+    finetuning.make_vocabulary(folder / "sp.model", 37)
+    return folder
 
 
-def test_data_preparation_goes_on(tmp_path):
-    assert_goes_on(trials.Kills(small_preparation(), tmp_path / "trials"), range(2))
+def start(inputs, target):
+    return subprocess.Popen(
+        [
+            sys.executable,
+            ROOT / "data_utils.py",
+            f"--input_glob={inputs / 'text.txt'}",
+            f"--save_dir={target}",
+            f"--sp_path={inputs / 'sp.model'}",
+            *("--seq_len=32", "--reuse_len=16", "--num_streams=4", "--num_passes=3"),
+            "--num_workers=2",
+        ],
+        stdout=subprocess.DEVNULL,
+    )
 
 
-def test_at_calls_about_files(tmp_path):
-    tried = trials.Kills(small_preparation(), tmp_path / "trials", at_calls=True)
-    assert len(tried.places) > 100
-    assert_goes_on(tried, range(0, len(tried.places), len(tried.places) // 3))
+def finish(process):
+    began = time.monotonic()
+    assert process.wait(300) == 0
+    return time.monotonic() - began
+
+
+def digests(folder):
+    found = {}
+    for path in folder.rglob("*"):
+        if path.is_file():
+            found[path.relative_to(folder)] = files.sha256(str(path))
+    return found
+
+
+def test_killed_data_preparation_goes_on(inputs, tmp_path):
+    seconds = finish(start(inputs, tmp_path / "whole"))
+    expected, rng = digests(tmp_path / "whole"), random.Random(0)
+    for number, sent in enumerate((signal.SIGKILL, signal.SIGTERM)):
+        target = tmp_path / str(number)
+        process = start(inputs, target)
+        time.sleep(rng.uniform(0.3, 0.9) * seconds)
+        process.send_signal(sent)
+        process.wait(60)
+        finish(start(inputs, target))
+        assert digests(target) == expected

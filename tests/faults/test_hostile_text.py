@@ -6,6 +6,7 @@ With more examples: XLNET_TEST_EXAMPLES=10000.
 import contextlib
 import gzip
 import json
+import logging
 import os
 import pathlib
 import tracemalloc
@@ -13,7 +14,6 @@ from time import process_time
 
 import hypothesis
 import pytest
-from helpers.damage import quiet
 from helpers.vocabulary import ODD_TEXTS, train_odd_model
 from hypothesis import strategies as st
 
@@ -131,7 +131,7 @@ FILES = {
             ),
             COLUMNS,
         )
-        for form in ("tsv", "csv", "txt", "json")
+        for form in ("tsv", "csv", "json")
     },
     "JSON lines": (
         ClassifierSettings,
@@ -219,7 +219,7 @@ def place(tmp_path_factory):
 
 
 @pytest.mark.parametrize("form", FILES)
-def test_a_file_is_refused_in_a_line_or_read(form, place):
+def test_a_file_is_refused_in_a_line_or_read(form, place, caplog):
     group, name, contents, how = FILES[form]
 
     @hypothesis.seed(0)
@@ -233,30 +233,23 @@ def test_a_file_is_refused_in_a_line_or_read(form, place):
     def holds(content):
         place.read_rows(group, name, content, how)
 
-    with quiet():
-        holds()
+    caplog.set_level(logging.CRITICAL, "xlnet")
+    holds()
 
 
 # Texts of length n, and their readers.
 SHAPES = {
     "one line": lambda n: "a" * n,
     "spaces": lambda n: " " * n,
-    "empty lines": lambda n: "\n" * n,
     "stops": lambda n: "." * n,
-    "stops and quotes": lambda n: '."' * (n // 2),
     "initials": lambda n: "A. " * (n // 3),
     "accents": lambda n: "e" + "\u0301" * n,
     "quotation marks": lambda n: "`" * n,
     "brackets": lambda n: "[" * n,
-    "full-width": lambda n: "。" * n,
-    "tabs": lambda n: "\t" * n,
     "quotes": lambda n: '"' * n,
     "accents above and below": lambda n: "e" + "\u0301\u0316" * (n // 2),
-    "vowels of Tibetan": lambda n: "\u0f73\u0f81" * (n // 2),
     "ligatures": lambda n: "ﷺ" * (n // 9),
-    "sigmas": lambda n: "Σ.'" * (n // 3),
     "capitals": lambda n: "İ" * n,
-    "numbers": lambda n: "1" * n,
     "commas": lambda n: "2010, " * (n // 6),
 }
 
@@ -278,9 +271,6 @@ READERS = {
     "offsets": lambda place, text: Aligner(place.tokenizer).encode([text]),
     "sentences": lambda place, text: sentences_and_joints(text),
     "text": lambda place, text: place.read_text("text.txt", text.encode()),
-    "gzip": lambda place, text: place.read_text(
-        "text.txt.gz", gzip.compress(text.encode())
-    ),
     "TSV": table("train.tsv"),
     "CSV": table("train.csv"),
     "JSON lines": table("train.jsonl"),

@@ -108,8 +108,7 @@ def read(given: Mapping[str, Any], path: str) -> dict[str, Any]:
     allowed["ff_activation"] = tuple(_ACTIVATIONS)
     if name not in (NETWORK, LM):
         allowed.update(attn_type=("bi",), bi_data=(False,), same_length=(False,))
-        ids = [str(id) for id in range(len(labels))]
-        if sorted(labels) != sorted(ids) or len(set(labels.values())) < len(ids):
+        if not _are_names(labels):
             expected = "a name of its own for each of 0, 1, ..."
             raise wrong(f"{path}: id2label", repr(labels), expected)
     if name == SEQUENCE:
@@ -128,6 +127,15 @@ def read(given: Mapping[str, Any], path: str) -> dict[str, Any]:
         if values[entry] not in choices:
             raise wrong(f"{path}: {entry}", repr(values[entry]), f"one of {choices}")
     return values
+
+
+def _are_names(labels: Any) -> bool:
+    """Whether there is a name of its own for each of "0", "1", ..."""
+    if not isinstance(labels, dict):
+        return False
+    names = [labels.get(str(id)) for id in range(len(labels))]
+    are_texts = all(isinstance(name, str) for name in names)
+    return are_texts and len(set(names)) == len(names) > 0
 
 
 def architecture(values: Mapping[str, Any], path: str) -> XLNetConfig:
