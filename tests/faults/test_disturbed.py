@@ -1,4 +1,4 @@
-"""Killed data preparation goes on to the same result; `tests/engine/test_resume.py` has training."""
+"""Data preparation goes on when killed; `tests/engine/test_resume.py` kills training."""
 
 import random
 import signal
