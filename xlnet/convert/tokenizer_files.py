@@ -51,8 +51,9 @@ def max_length(folder: str) -> int:
     """The length of the longest text of a folder [tokens]; 512: it is not known."""
     found = _config(folder).get("model_max_length")
     # That library writes 10 ** 30 if it is not known.
-    is_known = isinstance(found, (int, float)) and 0 < found < 10**6
-    return int(found) if is_known else _LENGTH
+    if isinstance(found, (int, float)) and 0 < found < 10**6:
+        return int(found)
+    return _LENGTH
 
 
 def write(
