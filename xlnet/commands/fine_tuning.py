@@ -71,13 +71,13 @@ def fine_tune(run: TaskRun, device: DeviceSettings) -> None:
 
     # Read all files before any work: bad rows are found first. Then train, evaluate and predict.
     if settings.do_eval:
-        data.of_split(settings.eval_split, need_labels=True)
+        data.of_split(settings.eval_split, need_labels=True)  # which keeps them
     to_predict = data.to_predict() if settings.do_predict else {}
     model = TaskModel(run.config, run.tuned, run.network)
     evaluator = Evaluator(model, data, used)
     with contextlib.ExitStack() as stack:
         if settings.do_train:
-            training = resolve.resolve(run, model, data, device, used)
+            training = resolve.training_run(run, model, data, device, used)
             selection = BestCheckpoint(
                 settings.model_dir,
                 task.metrics[0],

@@ -34,7 +34,8 @@ LOCK = "training.lock"  # in a model directory; locked by the process that train
 
 
 class TrainingRun(Protocol):
-    """What the loop needs of a run of pretraining or fine-tuning.
+    """What the loop needs of a run: of `pretraining.run.PretrainingRun` or of
+    `finetuning.run.FineTuningRun`.
 
     Attributes:
       settings: of the run.

@@ -1,5 +1,5 @@
 """Parts of a training step: the scope of the network, dropout's seed, and gradients over
-micro-batches. The step itself is `model_fn` in `pretraining.run` and `finetuning.model`.
+micro-batches. The step itself is `model_fn` in `pretraining.run` and `finetuning.run`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
     """The seed of a step, a function of the run's seed and the step. In the type of the device, see
     `stateless_random`."""
     dtype = tf.uint32 if kernels_tuned.device_here() == "tpu" else tf.uint64
-    low = stateless_random.seed_of(seed, step, dtype)  # of the low 32 bits of the seed
-    return stateless_random.fold_in(low, seed >> 32) if seed >> 32 else low
+    folded = stateless_random.seed_of(seed, step, dtype)  # its low 32 bits
+    return stateless_random.fold_in(folded, seed >> 32) if seed >> 32 else folded
 
 
 def on_device(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:

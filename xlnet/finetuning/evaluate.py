@@ -65,12 +65,14 @@ class Evaluator:
         in_turn = self._settings.do_train or self._settings.long_document == "memory"
         at_once = 1 if in_turn else devices.parallel_batches
         self._batch_size = -(-self._settings.eval_batch_size // at_once)
-        self._predictor = CheckpointOutputs(
+        self._outputs_of = CheckpointOutputs(
             model.outputs_of_records, [self._batches], devices, at_once=at_once
         )
         model_dir = self._settings.model_dir
         self._directory = self._settings.predict_dir or os.path.join(model_dir, RESULTS)
         is_kept = self._settings.predict_dir or files.is_writable(model_dir)
+        # The threshold is that of a flag, or else the one that this training chooses (see
+        # `_evaluate` and `keep_threshold`), or that of the model.
         self._evaluation = Evaluation(
             self._task,
             self._directory if is_kept else None,
@@ -164,8 +166,8 @@ class Evaluator:
             settings.model_dir, task.metrics[0]
         )
         # An evaluation of another file has not the settings of the training.
-        model_run = read_model(settings.model_dir)
-        trained_with = model_run.resolved if model_run else {}
+        document = read_model(settings.model_dir)
+        trained_with = document.resolved if document else {}
         seen = verdict.Evidence(
             task,
             split,
@@ -209,10 +211,10 @@ class Evaluator:
         command names in its place. The run's own evaluation is not replaced by one of a file that
         happens to be called dev, too."""
         named = self._settings.named_files.get(split)
-        run = read_model(self._settings.model_dir)
-        if not named or not run:
+        document = read_model(self._settings.model_dir)
+        if not named or not document:
             return split
-        if run.resolved.get(f"{split}_file") == run_document.absolute(named):
+        if document.resolved.get(f"{split}_file") == run_document.absolute(named):
             return split
         return "file_" + readers.stem(os.path.basename(self._data.paths(split)[0]))
 
@@ -247,10 +249,10 @@ class Evaluator:
         for known in self._predicted:
             if known.step == step and known.texts == texts:
                 return known.predictions
-        self._rows = rows
+        self._rows = rows  # `_batches` reads them, from their start at each call
         parts = []
         remaining = progress.Remaining(f"{self._task.name} {split}", len(rows), "rows")
-        for _, outputs in self._predictor(prefix):
+        for _, outputs in self._outputs_of(prefix):
             parts.append(outputs)
             remaining.add(int(outputs["is_first"].sum()))
         predictions = join(parts, self._tuned).predictions

@@ -1,5 +1,6 @@
 """Predictions of a fine-tuned network for rows, in memory: rows, features, batches of near lengths,
-outputs, rows again in order.
+outputs, rows again in order. `RowPredictor` is that of a loaded model; evaluation and --do_predict
+run the batches on all devices of a run (`evaluate.Evaluator`).
 
 Shape letters: n rows, m records, B batch, T tokens of a record, C choices.
 """

@@ -33,7 +33,7 @@ _MOST_UNLOGGED = 50  # steps of a log line
 _WARM_UP = 0.1  # of the steps, by default
 
 
-def resolve(
+def training_run(
     run: TaskRun,
     model: TaskModel,
     data: TaskData,

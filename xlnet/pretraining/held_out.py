@@ -119,8 +119,8 @@ def outputs(run: PretrainingRun, features: dict[str, tf.Tensor]) -> dict[str, An
       prediction.
     """
     settings = run.settings
-    batch, memory = run.batch_of(features)
-    inputs = run.input_of(batch, None, None)
+    batch, memory = run.with_targets(features)
+    inputs = run.objective_batch(batch, None, None)
     results = {"weights": batch["weights"], "ids": batch["ids"]}
     found, losses, segment_logits = run.losses(inputs)
     if segment_logits is not None:

@@ -35,7 +35,8 @@ class Batch(NamedTuple):
     Attributes:
       config: the architecture.
       run_config: how the network is run.
-      features: of the input pipeline, [B,...]: input_ids, seg_ids, direction, rank, positions, ...
+      features: of the input pipeline, [B,...]: input_ids, seg_ids, direction, rank, ...; also
+        the targets, as of `Objective.targets`.
       mems: memory of earlier sequences, as for `transformer_xl`; None: without.
       seed: of dropout and masking in this step, uint64 [1], see `model.stateless_random`. None: in
         evaluation there is no dropout, and the masked tokens depend on the sequence alone.
@@ -150,7 +151,7 @@ def find(name: str) -> Objective:
 def _permutation(batch: Batch) -> Predicted:
     positions = batch.features["positions"]
     queried = positions  # the queries predict, which do not see their own token
-    # and <cls>, the last token: the content stream ends a layer early
+    # and <cls>, the last token: in the last layer only queries are computed
     if batch.with_segments:
         last = tf.fill(
             [positions.shape[0], 1], tf.constant(batch.length - 1, positions.dtype)

@@ -164,14 +164,14 @@ def inherit(
     weights = settings.model_dir
     if settings.init_checkpoint and not resumes:
         weights = settings.init_checkpoint
-    run = run_document.read(files.directory_of(weights))
+    document = run_document.read(files.directory_of(weights))
     # a run of fine-tuning is refused later
-    if run and (not resumes or run.task is None):
+    if document and (not resumes or document.task is None):
         (settings, network, optimization), different = run_document.inherit(
-            (settings, network, optimization), given, run, of_run=resumes
+            (settings, network, optimization), given, document, of_run=resumes
         )
         if resumes:
-            run_document.refuse(run, different, settings.allow_changes)
+            run_document.refuse(document, different, settings.allow_changes)
             optimization.check()
         settings.check()
     return settings, network, optimization
@@ -276,7 +276,7 @@ def _check_training(run: PretrainingRun) -> None:
 
 def check_pretrained(directory: str, flag: str) -> None:
     """Raises UserError if a directory has a fine-tuned model."""
-    run = run_document.read(directory)
-    if run and run.task is not None:
-        by = f"a fine-tuned model (by {run.path})"
+    document = run_document.read(directory)
+    if document and document.task is not None:
+        by = f"a fine-tuned model (by {document.path})"
         raise wrong(f"{flag}: {directory}", by, "a pretrained one")

@@ -62,7 +62,7 @@ class PretrainingRun:
     def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
         """A training step on one replica; features: those of `batches`, [b,...]."""
         settings = self.settings
-        batch, memory = self.batch_of(features)
+        batch, memory = self.with_targets(features)
         # The index of the first batch element in the global batch.
         first_row = replica_index() * batch["ids"].shape.as_list()[0]
         # Losses are divided by the number of targets of the global batch, not of a replica or
@@ -78,7 +78,7 @@ class PretrainingRun:
             part: dict[str, tf.Tensor], row: Any
         ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
             seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
-            inputs = self.input_of(part, seed, first_row + row)
+            inputs = self.objective_batch(part, seed, first_row + row)
             outputs, losses, segment_logits = self.losses(inputs)
             loss = tf.reduce_sum(losses * part["weights"]) / target_count
             if segment_logits is not None:
@@ -105,7 +105,7 @@ class PretrainingRun:
             update = tf.group(update, memory.update(kept["memory"]))
         return EstimatorSpec(loss, update, scalars)
 
-    def batch_of(
+    def with_targets(
         self, features: dict[str, tf.Tensor]
     ) -> tuple[dict[str, tf.Tensor], Optional[Memory]]:
         """The features [b,...] with the targets, and `memory` [b,L,M,D], that of the sequences
@@ -141,10 +141,10 @@ class PretrainingRun:
                 segment_logits = objectives.segment_logits(inputs, outputs)
         return outputs, losses, segment_logits
 
-    def input_of(
+    def objective_batch(
         self, batch: dict[str, tf.Tensor], seed: Optional[tf.Tensor], first_row: Any
     ) -> objectives.Batch:
-        """What the objective reads of a batch of `batch_of`.
+        """What the objective reads of a batch of `with_targets`.
 
         Args:
           batch: [b,...].
