@@ -259,10 +259,11 @@ def tokenize_chunk(job: RecordsJob, index: int) -> dict[str, int]:
         return files.read_json(counts_path, "tokens")
     counts: Counter[str] = collections.Counter()
     parts = tokenized.tokenize(job.chunks[index], job.settings, job.tokenizer, counts)
-    with files.writing(path) as f:
+    # Without waiting for the disk: with a thousand small files that takes as long as the work.
+    with files.writing(path, is_lasting=False) as f:
         for part in parts:
             f.write(part.astype("<u4", copy=False).tobytes())
-    with files.writing(counts_path) as f:
+    with files.writing(counts_path, is_lasting=False) as f:
         f.write(json.dumps(counts).encode())
     return counts
 

@@ -49,11 +49,15 @@ def sync(path: str) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: str) -> Iterator[str]:
+def replacing(path: str, is_lasting: bool = True) -> Iterator[str]:
     """Yields the name of a temporary file, which becomes the file `path` if the block succeeds.
 
     A symbolic link stays, and the file that it leads to is replaced. A device or a FIFO is written
     to itself.
+
+    Args:
+      path: the file to write.
+      is_lasting: wait for the disk, some milliseconds.
     """
     target = os.path.realpath(path)
     if os.path.isdir(target):
@@ -65,7 +69,10 @@ def replacing(path: str) -> Iterator[str]:
     temporary = _temporary(target)
     try:
         yield temporary
-        sync_and_rename(temporary, target)
+        if is_lasting:
+            sync_and_rename(temporary, target)
+        else:
+            os.replace(temporary, target)
     except OSError as e:
         if e.filename is None:  # a failed write; NumPy's has no number, and only a text
             raise OSError(e.errno or errno.EIO, e.strerror or str(e), path) from e
@@ -403,10 +410,10 @@ def local(path: str) -> str:
 
 
 @contextlib.contextmanager
-def writing(path: str) -> Iterator[IO[bytes]]:
+def writing(path: str, is_lasting: bool = True) -> Iterator[IO[bytes]]:
     """Yields a new file, local or remote, that has its name only once it is complete."""
     if not is_remote(path):
-        with replacing(path) as temporary, open(temporary, "wb") as f:
+        with replacing(path, is_lasting) as temporary, open(temporary, "wb") as f:
             yield f
         return
     temporary = _temporary(path)
