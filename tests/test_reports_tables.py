@@ -252,7 +252,7 @@ REFUSED = {
     "a number in Python's own form": (
         "text,label\na,1_0\nb,2\n",
         dict(is_regression=True),
-        "t.csv:2: column 'label': '1_0' is not a number",
+        "t.csv:2: column 'label': '1_0', expected a number",
     ),
     "names of columns in the middle": (
         "text,label\na,x\ntext,label\nb,y\n",
@@ -343,16 +343,13 @@ def test_names_of_the_validation_file(tmp_path, name):
     }
     assert task.files.dev_share == 0.0
     for group in (SpanSettings, TaggerSettings):
-        forms = custom.find_type(settings(tmp_path, group)).reader.own_forms
-        found = custom._own_files(settings(tmp_path, group), forms)
+        found = custom._own_files(settings(tmp_path, group))
         assert found["dev"] == name
 
 
 def test_a_missing_file_lists_the_names_that_are_read(tmp_path):
     make(tmp_path, "development.csv")
-    with pytest.raises(
-        UserError, match="no such file: .*as train.tsv or.*--train_file"
-    ):
+    with pytest.raises(UserError, match="no such file: .*train.csv.*--train_file"):
         custom.resolve_task(settings(tmp_path))
 
 
@@ -553,8 +550,7 @@ def test_a_metric_of_ones_own(tmp_path):
 @pytest.mark.parametrize(
     "body, message",
     [
-        ("raise KeyError('gone')", "KeyError: 'gone' .*mine.py, line 2"),
-        ("return 'high'", "ValueError: could not convert"),
+        ("raise KeyError('gone')", "KeyError: 'gone'"),
         ("return labels", "TypeError: only "),
     ],
 )
@@ -562,7 +558,7 @@ def test_a_metric_that_fails_is_named(tmp_path, body, message):
     (tmp_path / "mine.py").write_text(f"def share(labels, predictions):\n    {body}\n")
     own = "%s:share" % (tmp_path / "mine.py")
     task = custom.with_metric(TASKS["rte"], own)
-    with pytest.raises(UserError, match="metric: '.*mine.py:share': " + message):
+    with pytest.raises(UserError, match="metric: found .*mine.py:share': " + message):
         task.scorer.evaluate(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 1]))
 
 

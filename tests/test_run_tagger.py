@@ -175,7 +175,7 @@ def test_training_on_texts_with_spans(place, tmp_path):
         (dict(task_name="rte"), "task_name: found rte, a task of xlnet classify"),
         (dict(label_column="4"), "train.txt:3: found null .*; --label_column"),
         (dict(metric="auc"), "metric of task custom: found auc, expected one of f1"),
-        (dict(data_dir="."), "no such file: ./train.txt"),
+        (dict(data_dir="."), "no such file: ./train.csv"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(place, monkeypatch, changes, message):

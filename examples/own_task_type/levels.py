@@ -17,7 +17,7 @@ LEVELS = tasks.register(
     dataclasses.replace(
         CLASSIFICATION,
         name="levels",
-        metrics={**CLASSIFICATION.metrics, "closeness": closeness},
+        metrics=(closeness, *CLASSIFICATION.metrics),
         default_metrics=("closeness", "accuracy"),  # the first chooses the checkpoint
     )
 )

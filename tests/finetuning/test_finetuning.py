@@ -341,7 +341,7 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
         (dict(freeze_layers=3), "freeze_layers: found 3, expected at most 2"),
         (
             dict(class_weights="animal:2,water:1"),
-            "class_weights: found 'water', expected",
+            "class_weights: found 'water:1', expected",
         ),
         (dict(patience=2), "patience: found no --eval_steps, expected"),
         (dict(epochs=0, train_steps=None), "epochs: found 0.0, expected"),
@@ -353,7 +353,7 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
         ),
         (
             dict(do_eval=True, dev_share=0),
-            "task custom has no split 'dev' (splits: train)",
+            "task custom: found no split 'dev', expected one of train",
         ),
         (dict(predict_file="none.csv", do_predict=True), "no such file: none.csv"),
         (dict(predict_file="a.csv"), "predict_file: found no do_predict, expected"),

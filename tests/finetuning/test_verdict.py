@@ -51,7 +51,7 @@ def seen_of(task, labels, values, losses, *, rate=1e-3, threshold=0.5, **changes
         values=values,
         threshold=threshold,
         result=task.scorer.evaluate(values, gold, threshold),
-        constant=constant_answer(task, gold, threshold),
+        constant=constant_answer(task, rows, threshold),
         evaluations=[dict(step=50, loss=0.5), dict(step=100, loss=0.4)],
         best_step=100,
         curve=curve(losses, rate),

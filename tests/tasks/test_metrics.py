@@ -56,7 +56,7 @@ def test_metrics_by_hand():
 
 def test_nan_has_no_score():
     with pytest.raises(
-        UserError, match="task sts-b: 1 of 2 predictions are not finite"
+        UserError, match="task sts-b: found 1 of 2 predictions that are not finite"
     ):
         TASKS["sts-b"].scorer.evaluate([np.nan, 1], [1, 2])
 
@@ -75,7 +75,8 @@ def test_several_labels_by_hand():
     }
     found = MULTI.scorer.evaluate(values, labels, threshold=0.25)
     assert found["accuracy"] == pytest.approx(2 / 3)
-    assert constant_answer(MULTI, labels, 0.5)["accuracy"] == pytest.approx(2 / 3)
+    rows = [Row("", (), label) for label in (("a",), ("b",), ("b",))]
+    assert constant_answer(MULTI, rows, 0.5)["accuracy"] == pytest.approx(2 / 3)
 
 
 def test_the_second_label_is_the_positive_one():

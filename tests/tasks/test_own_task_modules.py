@@ -177,7 +177,7 @@ TWO_SCORES = tasks.register(
         loss=loss,
         decide=simple.as_it_is,
         label_of=label_of,
-        metrics={"error": error},
+        metrics=(error,),
         default_metrics=("error",),
         column="scores",
     )

@@ -105,7 +105,7 @@ def test_predictions_that_are_not_finite_are_refused(tmp_path, task, values):
         )
         for row in ROWS
     ]
-    with pytest.raises(UserError, match="predictions are not finite numbers"):
+    with pytest.raises(UserError, match="predictions that are not finite numbers"):
         write(tmp_path / "out", task, rows, values)
     assert not (tmp_path / "out").exists()
 

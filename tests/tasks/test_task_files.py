@@ -332,12 +332,12 @@ ERRORS = {
     "no number": (
         "sts-b",
         "sentence1\tsentence2\tscore\na\tb\thigh\n",
-        "dev.tsv:2: column 'score': 'high' is not a number",
+        "dev.tsv:2: column 'score': 'high', expected a number",
     ),
     "too large for a record": (
         "sts-b",
         "sentence1\tsentence2\tscore\na\tb\t1e39\n",
-        "dev.tsv:2: column 'score': '1e39', expected at most 3.40282e+38",
+        "dev.tsv:2: column 'score': '1e39', expected a number of at most 3.40282e+38",
     ),
     "not CSV": (
         "yelp-5",

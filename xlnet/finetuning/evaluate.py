@@ -25,6 +25,7 @@ from xlnet.support import files
 from xlnet.tasks.evaluation import (
     Evaluation,
     best_threshold,
+    constant_answer,
     write_predictions,
 )
 from xlnet.tasks.files import readers
@@ -158,7 +159,7 @@ class Evaluator:
             predictions = self._predictions(split, rows, *chosen)
             values = predictions.values
             result = self._evaluation.score(predictions, rows)
-            constant = self._evaluation.constant_answer(rows)
+            constant = constant_answer(task, rows, self._evaluation.threshold)
         train_rows: Sequence[Row] = ()
         if settings.do_train:
             train_rows = self._data.of_split("train", True)["train"]

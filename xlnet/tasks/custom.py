@@ -96,17 +96,14 @@ def complete(task: Task, data_dir: str) -> Task:
 
 def with_metric(task: Task, name: Optional[str]) -> Task:
     """The task with the comma-separated metrics `name` before the others; None: unchanged."""
-    given: dict[str, str] = {}  # name, as results have it -> as the flag has it
-    own = {}
+    names = []
+    own = {}  # name, as results have it -> as the flag has it
     for each in names_in(name):
         task.scorer.check_metric(each)
-        its_name = metrics.name_of(each)
-        if given.setdefault(its_name, each) != each:
-            found = f"two functions called '{its_name}'"
-            raise wrong("metric", found, "names that differ")
+        names.append(metrics.name_of(each))
         if metrics.is_own(each):
-            own[its_name] = each
-    in_order = tuple(dict.fromkeys((*given, *task.metrics)))
+            own[metrics.name_of(each)] = each
+    in_order = tuple(dict.fromkeys((*names, *task.metrics)))
     return dataclasses.replace(task, metrics=in_order, own_metrics=own)
 
 
@@ -168,7 +165,7 @@ def _own_task(settings: Any, stored: dict) -> Task:
         labels=() if its_type.has_labels else None,
         metrics=its_type.default_metrics,
         type=its_type,
-        files=Files(by_split=_own_files(settings, its_type.reader.own_forms)),
+        files=Files(by_split=_own_files(settings)),
         cut_first=bool(columns["choice_columns"]),
     )
 
@@ -198,12 +195,10 @@ _SPLIT_NAMES = {
 _OF_RECORDS = ".tfrecord"  # of output_dir, which may be the directory of the texts, too
 
 
-def _own_files(settings: Any, forms: tuple[str, ...]) -> dict[str, Any]:
+def _own_files(settings: Any) -> dict[str, Any]:
     """{split: path} for `data_dir`, which is one file, or has train.csv or the like. Without
-    training, all splits are all rows of one file, unless `dev_share` says that a part of it is dev.
-
-    forms: the extensions of the task type; (): any.
-    """
+    training, all splits are all rows of one file, unless `dev_share` says that a part of it is
+    dev."""
     data_dir = settings.data_dir
     if os.path.isfile(data_dir):
         path = os.path.abspath(data_dir)
@@ -213,13 +208,12 @@ def _own_files(settings: Any, forms: tuple[str, ...]) -> dict[str, Any]:
         return dict.fromkeys(splits, path)
     # The name of a file has that of the split as a part, such as train-v2.0.json and eng.train.
     listed = sorted(os.listdir(data_dir)) if os.path.isdir(data_dir) else []
-    found: dict[str, Any] = {}
+    found = {}
     for split, names in _SPLIT_NAMES.items():
         of_split = []
         for name in listed:
-            takes = not forms or readers.extension(name) in forms
-            is_named = bool(set(re.split("[.-]", name)) & set(names))
-            if takes and is_named and not name.endswith(_OF_RECORDS):
+            parts = set(re.split("[.-]", name))
+            if parts & set(names) and not name.endswith(_OF_RECORDS):
                 of_split.append(name)
         if len(of_split) > 1:
             files = " and ".join(of_split)
@@ -229,9 +223,8 @@ def _own_files(settings: Any, forms: tuple[str, ...]) -> dict[str, Any]:
         if of_split:
             found[split] = of_split[0]
         elif split != "dev":
-            # These names are shown where the file is needed. A missing dev is a part of train.
-            extensions = forms or ("txt", "jsonl")
-            found[split] = tuple(f"{split}.{each}" for each in extensions)
+            # This name is shown where the file is needed. A missing dev is a part of train.
+            found[split] = f"{split}.csv"
     return found
 
 

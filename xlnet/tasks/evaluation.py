@@ -19,29 +19,32 @@ from xlnet.tasks.types.contract import LABELS_SHOWN, Predictions
 _log = logging.getLogger(__name__)
 
 
-def constant_answer(task: Task, gold_labels: Any, threshold: float) -> Optional[dict]:
+def constant_answer(
+    task: Task, rows: Sequence[Row], threshold: float
+) -> Optional[dict]:
     """The metrics of the best prediction that ignores the text.
 
     Args:
       task: the task.
-      gold_labels: as of `Scorer.gold_labels`: ids [n], 0 and 1 [n,L], or scores [n].
+      rows: those evaluated.
       threshold: as for `Scorer.decide`; for several labels in a row the best one is taken.
 
     Returns:
       a dict of floats; None for a task that has neither probabilities of its labels nor scores.
       The prediction is the frequency of each label, or the mean score.
     """
-    names = tuple(task.scorer.probabilities)
-    has_scores = task.scorer.has_scores or names and names == task.labels
-    if not isinstance(gold_labels, np.ndarray) or not has_scores:
+    scorer = task.scorer
+    names, gold = scorer.probabilities, scorer.gold_labels(rows)
+    is_simple = bool(names) or scorer.has_scores
+    if not isinstance(gold, np.ndarray) or not is_simple:
         return None
-    answer = gold_labels.mean(axis=0)
-    if names and gold_labels.ndim == 1:
-        answer = np.bincount(gold_labels, minlength=len(names)) / len(gold_labels)
-    values = np.broadcast_to(answer, (len(gold_labels), *np.shape(answer)))
-    if names and gold_labels.ndim > 1:
-        threshold = best_threshold(values, gold_labels)
-    return task.scorer.evaluate(values, gold_labels, threshold)
+    answer = gold.mean(axis=0)
+    if names and gold.ndim == 1:
+        answer = np.bincount(gold, minlength=len(names)) / len(gold)
+    values = np.broadcast_to(answer, (len(gold), *np.shape(answer)))
+    if names and gold.ndim > 1:
+        threshold = best_threshold(values, gold)
+    return scorer.evaluate(values, gold, threshold)
 
 
 def best_threshold(values: np.ndarray, gold: np.ndarray) -> float:
@@ -69,11 +72,6 @@ class Evaluation:
         self._directory = directory
         self.threshold = threshold
 
-    def constant_answer(self, rows: Sequence[Row]) -> Optional[dict]:
-        """As the function, for rows."""
-        gold_labels = self._task.scorer.gold_labels(rows)
-        return constant_answer(self._task, gold_labels, self.threshold)
-
     def score(self, predictions: Predictions, rows: Sequence[Row]) -> dict:
         """The task's metrics and the mean loss of the predictions for a split, a dict of floats."""
         scorer, values = self._task.scorer, predictions.values
@@ -96,9 +94,10 @@ class Evaluation:
             numbers.append(f"{name} {_in_words(value)}")
         line = f"eval {self._task.name} {split}  step {step}  {'  '.join(numbers)}"
         line += f"  ({len(rows)} rows)"
-        constant = (self.constant_answer(rows) or {}).get(self._task.metrics[0])
-        if constant is not None and not math.isnan(constant):
-            line += f"  constant answer: {_in_words(constant)}"
+        constant = constant_answer(self._task, rows, self.threshold) or {}
+        value = constant.get(self._task.metrics[0], math.nan)
+        if not math.isnan(value):
+            line += f"  constant answer: {_in_words(value)}"
         _log.info("%s", line)
 
     def keep(
@@ -124,7 +123,7 @@ class Evaluation:
             "task": self._task.name,
             "split": split,
             "rows": len(rows),
-            "constant_answer": self.constant_answer(rows),
+            "constant_answer": constant_answer(self._task, rows, self.threshold),
             "best_step": best["step"] if best else None,
             "checkpoints": checkpoints,
         }

@@ -10,13 +10,12 @@ import importlib
 import inspect
 import math
 import runpy
-import traceback
 from collections.abc import Sequence
 from typing import Any, Callable
 
 import numpy as np
 
-from xlnet.support.errors import UserError, wrong
+from xlnet.support.errors import wrong
 
 # A metric: a function of (labels, decisions, values) to a number. Labels and decisions are ids [n],
 # 0 and 1 [n,L], or scores [n]; values are probabilities [n,L] or scores [n].
@@ -155,20 +154,17 @@ def own(name: str) -> Metric:
     except Exception as e:
         found = f"'{name}', which cannot be loaded: {type(e).__name__}: {e}"
         raise wrong("metric", found, "file.py:function or module:function") from None
-    needed = 0
+    required = 0
     for parameter in parameters:
         is_positional = parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-        needed += is_positional and parameter.default is parameter.empty
+        required += is_positional and parameter.default is parameter.empty
 
     def metric(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
-        arguments = (labels, decisions, values) if needed > 2 else (labels, decisions)
+        arguments = (labels, decisions, values)
         try:
-            return float(function(*arguments))
+            return float(function(*arguments[: max(required, 2)]))
         except Exception as e:
-            frame = traceback.extract_tb(e.__traceback__)[-1]
-            where = f"{frame.filename}, line {frame.lineno or 0}"
-            raise UserError(
-                f"metric: '{name}': {type(e).__name__}: {e} ({where})"
-            ) from e
+            found = f"'{name}': {type(e).__name__}: {e}"
+            raise wrong("metric", found, "a number") from e
 
     return metric

@@ -41,7 +41,7 @@ from xlnet.tasks.files import forms, readers
 from xlnet.tasks.results import PredictionFile
 from xlnet.tasks.task import Form, Row, Task
 from xlnet.tasks.types import contract
-from xlnet.tasks.types.contract import THRESHOLD, LossOptions, checked
+from xlnet.tasks.types.contract import THRESHOLD, LossOptions, finite
 from xlnet.tasks.types.simple import REGRESSION
 
 _log = logging.getLogger(__name__)
@@ -362,7 +362,7 @@ class RankingScorer(contract.Scorer):
     ) -> dict:
         """The mean of each measure over the queries, and the mean logistic loss over all pairs of
         different relevance. Without a relevant document every order is as good as any other."""
-        values = checked(self, values, sum(len(query.rows) for query in gold_labels))
+        values = finite(self.task, values)
         highest = max(query.judged.max() for query in gold_labels)
         found: dict[str, list] = {name: [] for name in self.task.metrics}
         losses = []
@@ -399,7 +399,7 @@ RANKING = dataclasses.replace(
     REGRESSION,
     name="ranking",
     parse=parse_grade,
-    metrics={},
+    metrics=(),
     default_metrics=("ndcg@10", "map", "err@10"),
     verb="rank",
     reader=RankingReader,

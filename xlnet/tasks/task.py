@@ -65,11 +65,6 @@ class Columns:
     group: Optional[str] = None
     label_form: Optional[str] = None
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """All columns of texts."""
-        return (*self.text_a, *self.text_b, *self.choices)
-
 
 @dataclasses.dataclass(frozen=True)
 class Form:

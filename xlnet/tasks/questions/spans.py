@@ -285,7 +285,7 @@ class SpanScorer(contract.Scorer):
         `threshold`, or no span is allowed; with the best texts, whether there is an answer or
         not."""
         null = np.array([found.null_probability for found in values])
-        contract.refuse_nan(self.task, null)
+        contract.finite(self.task, null)
         made = []
         for row, found in zip(rows, values):
             context = row.pairs[0][0]

@@ -61,8 +61,6 @@ class TaggingReader(contract.Reader):
     """Sentences. The labels of a task are all tags of its scheme; the label of a row is its tags in
     that scheme, its source the `Sentence`."""
 
-    own_forms = ()
-
     def from_train_file(self, path: str) -> Task:
         """The task with the tags, and whether there are spaces between words."""
         rows = self.read(path, need_labels=True)
@@ -280,7 +278,7 @@ class TaggingScorer(contract.Scorer):
         """An entity has the mean probability of its words' tags. Raises UserError for tags of
         logits that are not finite, which alone look like others."""
         sums = np.array([found.probabilities.sum() for found in values])
-        contract.refuse_nan(self.task, sums)
+        contract.finite(self.task, sums)
         results = []
         for row, found in zip(rows, values):
             sentence, entities = row.source, []

@@ -84,16 +84,6 @@ class _TaskComponent:
 class Reader(_TaskComponent, TableReader):
     """Files to rows, by the methods of `TableReader`; rows to the examples of records."""
 
-    own_forms: ClassVar[
-        tuple[str, ...]
-    ] = (  # extensions of a user's own files; (): any
-        "tsv",
-        "csv",
-        "jsonl",
-        "json",
-        "ndjson",
-        "parquet",
-    )
     pads: ClassVar[str] = "left"  # the side of the padding in a record
 
     def from_train_file(self, path: str) -> Task:
@@ -240,12 +230,11 @@ class Head(_TaskComponent):
         """
         import tensorflow.compat.v1 as tf
 
-        names = self.task.labels
+        names, values = self.task.scorer.probabilities, outputs["values"]
         if self.has_scores:
-            return {"score": outputs["values"]}
-        if not names or tuple(self.task.scorer.probabilities) != names:
+            return {"score": values}
+        if not names:
             return outputs
-        values = outputs["values"]
         if self.label_shape:
             return {"is_label": values >= threshold, "probabilities": values}
         ids = tf.argmax(values, axis=1)
@@ -263,10 +252,10 @@ class Scorer(_TaskComponent):
     @property
     def metrics(self) -> Mapping[str, Metric]:
         """The metrics of the task, by name."""
-        found = dict(self.type.metrics)
-        is_of_two = found.get("f1") is metrics.f1
-        if is_of_two and len(self.task.labels or ()) != 2:
-            del found["f1"]
+        found = {}
+        for each in self.type.metrics:
+            if each is not metrics.f1 or len(self.task.labels or ()) == 2:
+                found[each.__name__] = each
         return found
 
     @functools.cached_property
@@ -286,9 +275,8 @@ class Scorer(_TaskComponent):
     @property
     def has_threshold(self) -> bool:
         """Whether the `threshold` of `decide` and `results` has a meaning for the task."""
-        return bool(self.probabilities and self.label_shape) or (
-            len(self.probabilities) == 2
-        )
+        count = len(self.probabilities)
+        return count == 2 or count > 0 and bool(self.label_shape)
 
     def check_metric(self, name: str) -> None:
         """Raises UserError unless the metric `name` can select checkpoints."""
@@ -316,7 +304,7 @@ class Scorer(_TaskComponent):
         """Returns a dict of metric name to float, the task's main metric first; with `loss` if that
         is not the mean loss of the records. A prediction that is not finite is a UserError."""
         gold_labels = np.asarray(gold_labels)
-        values = checked(self, values, len(gold_labels))
+        values = finite(self.task, values)
         decisions = self.decide(values, threshold)
         functions = {**self.metrics, **self.own_metrics}
         found = {}
@@ -326,10 +314,10 @@ class Scorer(_TaskComponent):
 
     def table(self, values: Any, gold_labels: Any, threshold: float) -> Optional[str]:
         """A table of metrics by label, as text; None for a type without one."""
-        names = self.task.labels
-        if not names or tuple(self.probabilities) != names:
+        if not self.probabilities:
             return None
-        return metrics.report(names, self.decide(values, threshold), gold_labels)
+        decisions = self.decide(values, threshold)
+        return metrics.report(self.probabilities, decisions, gold_labels)
 
     def counts_in_words(self, rows: Sequence[Row]) -> str:
         """The commonest labels of the train file, for the banner of a training. A label of the
@@ -366,7 +354,7 @@ class Scorer(_TaskComponent):
         """The `PredictionFile`s to write, the main one first. By default a table: the rows' names,
         predictions, probabilities and, if some row has one, the gold labels. Probabilities and
         scores that are not finite are a UserError."""
-        values = checked(self, values, len(rows))
+        values = finite(self.task, values)
         # Texts are made one at a time to save memory.
         columns: dict[str, Any] = {}
         if self.task.columns.query:
@@ -386,13 +374,13 @@ class Scorer(_TaskComponent):
         """The predictions for a call from Python, the same as in the prediction file: n plain
         values, or tuples of `tasks.results`. A UserError where `prediction_files` has
         one."""
-        values = checked(self, values, len(rows))
-        names = tuple(self.probabilities)
-        if not names:
-            return self.labels(values, threshold)
+        values = finite(self.task, values)
+        labels = self.labels(values, threshold)
+        if not self.probabilities:
+            return labels
         found: list[Any] = []
-        for label, row in zip(self.labels(values, threshold), values.tolist()):
-            of_all = dict(zip(names, row))
+        for label, row in zip(labels, values.tolist()):
+            of_all = dict(zip(self.probabilities, row))
             if self.label_shape:
                 found.append(results.Labels(label, of_all))
             else:
@@ -418,7 +406,7 @@ class TaskType:
       activation: the function of `tf.nn` that makes values of logits; "": they are the logits.
       decide: (values, threshold) to the predicted labels, in the form of `targets`.
       label_of: (task, one of these) to the label, in the form of `parse`.
-      metrics: functions of (labels, decisions, values) to a float, by name.
+      metrics: functions of (labels, decisions, values) to a float, called by their names.
       default_metrics: those of own data; the first selects checkpoints. Higher is better.
       loss_options: whether the loss uses its `LossOptions`.
       column: what predictions are called in their file.
@@ -437,7 +425,7 @@ class TaskType:
     activation: str = ""
     decide: Any = None
     label_of: Any = None
-    metrics: Mapping[str, Metric] = dataclasses.field(default_factory=dict)
+    metrics: tuple[Metric, ...] = ()
     default_metrics: tuple[str, ...] = ()
     loss_options: bool = False
     column: str = "label"
@@ -454,33 +442,19 @@ class TaskType:
 # ---- for the methods of all types
 
 
-def checked(scorer: Scorer, values: Any, count: int) -> np.ndarray:
-    """Predictions as an array: [count,L] if they are probabilities of names
-    (`Scorer.probabilities`), [count] if they are scores, otherwise [count,...]. Raises ValueError
-    if they have another shape, and UserError for numbers that are not finite."""
-    values, names = np.asarray(values), scorer.probabilities
-    expected: tuple[int, ...] = (count, *values.shape[1:])
-    if names:
-        expected = (count, len(names))
-    elif scorer.has_scores:
-        expected = (count,)
-    if values.shape != expected:
-        raise ValueError(
-            f"task {scorer.task.name}: values have shape {values.shape}, expected {expected}"
-        )
-    refuse_nan(scorer.task, values)
-    return values
-
-
-def refuse_nan(task: Task, values: np.ndarray) -> None:
-    """Raises UserError where a prediction is NaN or infinite."""
+def finite(task: Task, values: Any) -> np.ndarray:
+    """Predictions of n rows as an array [n, ...]; a UserError where one is NaN or infinite."""
+    values = np.asarray(values)
     are_finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
     bad = np.count_nonzero(~are_finite)
     if bad:
-        raise UserError(
-            f"task {task.name}: {bad} of {len(values)} predictions are not finite numbers; if "
-            "--precision is fp16, give fp32"
+        raise wrong(
+            f"task {task.name}",
+            f"{bad} of {len(values)} predictions that are not finite numbers",
+            "numbers",
+            "--precision=fp32",
         )
+    return values
 
 
 def mean_over_windows(values: np.ndarray, windows: Optional[np.ndarray]) -> np.ndarray:
@@ -527,12 +501,10 @@ def class_weights(task: Task, text: str, rows: Sequence[Row]) -> list[float]:
         return [total / (len(names) * max(counts[name], 1)) for name in names]
     weights = dict.fromkeys(names, 1.0)
     for part in filter(None, text.split(",")):
-        name, _, number = map(str.strip, part.rpartition(":"))
-        if not 0 <= to_number(number) <= sys.float_info.max:
-            raise wrong(
-                "class_weights", f"'{part}'", "balanced, or label:weight, ... from 0 on"
-            )
-        if name not in weights:
-            raise wrong("class_weights", f"'{name}'", f"one of {', '.join(names)}")
-        weights[name] = to_number(number)
+        name, _, number = part.rpartition(":")
+        weight = to_number(number)
+        if name.strip() not in weights or not 0 <= weight <= sys.float_info.max:
+            expected = f"balanced, or label:weight, ..., of {', '.join(names)}"
+            raise wrong("class_weights", f"'{part}'", expected)
+        weights[name.strip()] = weight
     return list(weights.values())

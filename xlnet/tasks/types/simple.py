@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
 import re
 import string
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -34,11 +33,12 @@ from xlnet.tasks.files.readers import not_plain, to_number, to_text
 from xlnet.tasks.results import Choice
 from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import contract
-from xlnet.tasks.types.contract import LABELS_SHOWN, THRESHOLD, LossOptions
+from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 
 # Of the absolute value of a score in a record.
 _HIGHEST = float(np.finfo(np.float32).max)
 _LONGEST_SHOWN = 80  # of a label in an error [characters]
+_FIRST = {"numbers": 1, "indices": 0}  # the labels of choices that are no letters
 _ABSENT = -1e30  # the logit of an answer that a row does not have
 _INDICATORS = {
     "0": False,
@@ -57,8 +57,8 @@ def parse_name(task: Task, cells: list) -> str:
     """One name."""
     column, cell = task.columns.label[0], cells[0] if cells else None
     error = not_plain(column, cell)
-    if isinstance(cell, list) and len(cell) > 1:
-        error = f"column '{column}' has {len(cell)} labels; several are for --multi_label=True"
+    if isinstance(cell, list) and not error:
+        error = f"column '{column}' has several labels; --multi_label=True"
     if error:
         raise ValueError(error)
     text = encodings.composed(to_text(cell).strip())
@@ -73,10 +73,8 @@ def known_name(task: Task, name: str) -> str:
         raise ValueError(NOT_TEXT)
     names = task.labels
     if names and name not in (*names, *task.published.skipped_labels):
-        known = ", ".join(names)
-        if len(names) > LABELS_SHOWN:
-            known = f"{len(names):,} labels"
-        raise ValueError(f"unknown label '{name:.{_LONGEST_SHOWN}}' (labels: {known})")
+        found = f"unknown label '{name:.{_LONGEST_SHOWN}}'"
+        raise ValueError(f"{found} (labels: {', '.join(names):.300})")
     return name
 
 
@@ -120,15 +118,11 @@ def _indicator(column: str, cell: Any) -> bool:
 def parse_number(task: Task, cells: list) -> float:
     """A number that fits into a record."""
     column, text = task.columns.label[0], to_text(cells[0]).strip() if cells else ""
-    if not text:
-        raise ValueError(f"column '{column}' is empty")
     score = to_number(text)
-    if abs(score) <= _HIGHEST:
-        return score
-    if math.isfinite(score):
-        expected = f"at most {_HIGHEST:.6g}"
+    if not abs(score) <= _HIGHEST:
+        expected = f"a number of at most {_HIGHEST:.6g}"
         raise ValueError(f"column '{column}': '{text}', expected {expected}")
-    raise ValueError(f"column '{column}': '{text}' is not a number")
+    return score
 
 
 def parse_answer(task: Task, cells: list) -> str:
@@ -259,15 +253,14 @@ class ChoiceReader(contract.Reader):
         rows = self.read(path, True)
         count = max(len(row.pairs) for row in rows)
         names = tuple(string.ascii_uppercase[:count])
-        if self.task.columns.label_form == "numbers":
-            names = tuple(map(str, range(1, count + 1)))
-        if self.task.columns.label_form == "indices":
-            names = tuple(map(str, range(count)))
-        others = sorted({row.label for row in rows} - set(names))
-        if others:
-            where = f"{path}: column '{self.task.columns.label[0]}'"
-            found = f"'{others[0]:.{_LONGEST_SHOWN}}'"
-            raise wrong(where, found, f"one of {', '.join(names)}", "--label_form")
+        if self.task.columns.label_form in _FIRST:
+            first = _FIRST[self.task.columns.label_form]
+            names = tuple(str(first + number) for number in range(count))
+        for row in rows:
+            if row.label not in names:
+                where = f"{path}: column '{self.task.columns.label[0]}'"
+                found, expected = f"'{row.label:.80}'", f"one of {', '.join(names)}"
+                raise wrong(where, found, expected, "--label_form")
         return dataclasses.replace(self.task, labels=names)
 
     def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
@@ -288,19 +281,16 @@ class ChoiceReader(contract.Reader):
             pairs.append((text_a, second))
         return tuple(pairs)
 
-    def examples(self, rows: Sequence[Row]) -> Collection[encoding.Example]:
-        """Examples of C answers, with empty texts for those that a row does not have."""
-        filled = []
-        for row in rows:
-            absent = ("", row.pairs[0][1] and "")
-            missing = [absent] * (len(self.task.class_names) - len(row.pairs))
-            filled.append(row._replace(pairs=(*row.pairs, *missing)))
-        return super().examples(filled)
-
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
-        arrays, counts = super().encode(examples, tokenizer, layout)
-        is_absent = np.array([[not text for text, _ in each[0]] for each in examples])
-        is_absent = np.repeat(is_absent, counts, axis=0)  # [m,C]
+        """Answers that a row does not have are padding."""
+        count = len(self.task.class_names)
+        complete = []
+        for example in examples:
+            missing = [("", "")] * (count - len(example[0]))
+            complete.append(encoding.Example([*example[0], *missing], example[1]))
+        arrays, counts = super().encode(complete, tokenizer, layout)
+        sizes = np.array([len(choices) for choices, _ in examples])
+        is_absent = np.arange(count) >= np.repeat(sizes, counts)[:, None]  # [m,C]
         is_absent = np.repeat(is_absent, layout.max_seq_length, axis=1)  # [m,C*T]
         arrays["input_ids"][is_absent] = 0
         arrays["input_mask"][is_absent] = 1
@@ -344,7 +334,7 @@ class ChoiceScorer(contract.Scorer):
     def results(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> list:
-        values, results = contract.checked(self, values, len(rows)), []
+        values, results = contract.finite(self.task, values), []
         for row, id, found in zip(rows, self.decide(values, threshold), values):
             probabilities = tuple(found[: len(row.pairs)].tolist())
             results.append(Choice(int(id), self.task.class_names[id], probabilities))
@@ -373,14 +363,14 @@ CLASSIFICATION = contract.TaskType(
     activation="softmax",
     decide=most_probable,
     label_of=name_of,
-    metrics={
-        "accuracy": metrics.accuracy,
-        "macro_f1": metrics.macro_f1,
-        "auc": metrics.auc,
-        "matthews": metrics.matthews,
-        "micro_f1": metrics.micro_f1,
-        "f1": metrics.f1,
-    },
+    metrics=(
+        metrics.accuracy,
+        metrics.macro_f1,
+        metrics.auc,
+        metrics.matthews,
+        metrics.micro_f1,
+        metrics.f1,
+    ),
     default_metrics=("accuracy", "macro_f1", "auc"),
     has_labels=True,
 )
@@ -394,12 +384,12 @@ MULTI_LABEL = contract.TaskType(
     activation="sigmoid",
     decide=above_threshold,
     label_of=names_of,
-    metrics={
-        "micro_f1": metrics.micro_f1,
-        "macro_f1": metrics.macro_f1,
-        "accuracy": metrics.accuracy,
-        "auc": metrics.auc,
-    },
+    metrics=(
+        metrics.micro_f1,
+        metrics.macro_f1,
+        metrics.accuracy,
+        metrics.auc,
+    ),
     default_metrics=("micro_f1", "macro_f1", "accuracy", "auc"),
     column="labels",
     has_labels=True,
@@ -413,10 +403,10 @@ REGRESSION = contract.TaskType(
     loss=squared_loss,
     decide=as_it_is,
     label_of=number_of,
-    metrics={
-        "pearson": metrics.pearson,
-        "spearman": metrics.spearman,
-    },
+    metrics=(
+        metrics.pearson,
+        metrics.spearman,
+    ),
     default_metrics=("pearson", "spearman"),
     column="score",
     scope="regression",
@@ -428,7 +418,7 @@ MULTIPLE_CHOICE = dataclasses.replace(
     name="multiple_choice",
     parse=parse_answer,
     loss_options=False,
-    metrics={"accuracy": metrics.accuracy},
+    metrics=(metrics.accuracy,),
     default_metrics=("accuracy",),
     verb="choose",
     options=ChoiceOptions(),
