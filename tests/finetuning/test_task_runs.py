@@ -148,7 +148,8 @@ def test_official_files_are_read(tmp_path, name):
 
 
 def test_every_known_task_has_official_files():
-    assert sorted(official.NAMES) == sorted(NAMES)
+    halves = {"mnli_matched", "mnli_mismatched"}  # whose files are those of mnli
+    assert set(official.NAMES) == {*NAMES} - halves
 
 
 @pytest.mark.slow
