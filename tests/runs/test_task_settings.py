@@ -70,7 +70,9 @@ def model(tmp_path):
     """A model that keeps `PAIRS`."""
     trained, _ = settings_of(tmp_path / "model", **PAIRS)
     make_model(
-        tmp_path / "model", dict(task="custom"), run_document.values_of((trained,))
+        tmp_path / "model",
+        dict(task="custom", kind="multi_label"),
+        run_document.values_of((trained,)),
     )
     return tmp_path / "model"
 
@@ -266,17 +268,11 @@ def test_a_start_from_other_labels_needs_an_output_layer_for_them(
     assert caplog.text == ""
 
 
-@pytest.mark.parametrize("damage", [dict(labels=[1, 2])])
-def test_a_task_that_no_program_has_written_is_refused(tmp_path, damage):
-    wanted = dict.fromkeys(("task", "head", "summary_type"))
-    wanted = dict(
-        wanted, kind="regression", use_summ_proj=None, labels=None, dev_share=0.1
-    )
-    make_model(tmp_path, dict(wanted, **damage))
+def test_weights_of_another_task_are_refused(tmp_path):
+    was = dict(kind="regression", labels=None, head="regression_custom")
+    make_model(tmp_path, was)
     settings, _ = settings_of(tmp_path, do_train=True)
-    with pytest.raises(
-        UserError, match="run.json: found .*, expected what a program of ours"
-    ):
-        task_settings.check_trained_for(
-            str(tmp_path), RunDocument("", None, {}, task=wanted), settings
-        )
+    wanted = RunDocument("", None, {}, task=dict(was, labels=["a", "b"]))
+    found = "run.json: found labels None, expected labels .'a', 'b'."
+    with pytest.raises(UserError, match=found):
+        task_settings.check_trained_for(str(tmp_path), wanted, settings)

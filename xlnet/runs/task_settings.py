@@ -7,6 +7,7 @@ evaluate, to predict and to continue. TensorFlow is imported only where checkpoi
 from __future__ import annotations
 
 import dataclasses
+import glob
 import logging
 import os
 from collections.abc import Collection
@@ -28,27 +29,12 @@ from xlnet.tasks.task import Task
 _log = logging.getLogger(__name__)
 
 OWN_FILES = {"model_config_path": CONFIG_NAME, "spiece_model_file": SPIECE_NAME}
-_COLUMNS = (
-    "text_a",
-    "text_b",
-    "label",
-    "id",
-    "choices",
-    "query",
-)  # fields of `Columns`
 _FORM = ("input_format", "encoding", "delimiter", "quoting", "header")
 _MOST_SEGMENTS = 8  # of a text, with --long_document=memory
 _ROUND_TO = 8  # lengths of batches are multiples of it [tokens]
 
 # Entries of the section `task` that the weights depend on.
-_OF_WEIGHTS = (
-    "task",
-    "labels",
-    "head",
-    "summary_type",
-    "use_summ_proj",
-    "kind",
-)
+_OF_WEIGHTS = ("task", "kind", "labels", "head", "summary_type", "use_summ_proj")
 
 AnySettings = TypeVar("AnySettings", bound=TaskSettings)
 
@@ -209,9 +195,6 @@ def resolve(
         _check_directory(settings)
     # Files next to the initial weights.
     if settings.init_checkpoint:
-        # else it resumes
-        if settings.do_train and not run_document.weights_in(settings.model_dir):
-            _require_checkpoint(settings.init_checkpoint)
         start = files.directory_of(settings.init_checkpoint)
         settings = with_own_files(settings, start)
         # The weights were trained with a limit of distances (`clamp_len`), which they keep.
@@ -246,18 +229,18 @@ def _check_program(
 ) -> None:
     """Raises UserError if a model is one of another program, or of another task."""
     task = run.task or {}
-    trained = known.type_of(task, run.path) if "kind" in task else None
-    if trained and trained.program != settings.program:
+    trained = known.type_of(task, run.path)
+    if trained.program != settings.program:
         found = f"the model of {run.path}, trained with {trained.program}"
         raise wrong("model_dir", found, f"one of {settings.program}")
-    if "task_name" in given and _answered_by(settings.task_name) != task["task"]:
-        asked = _answered_by(settings.task_name)
+    asked = _answered_by(settings.task_name)
+    if "task_name" in given and asked != task["task"]:
         raise wrong(f"model_dir: {run.path}: task", task["task"], asked, "--task_name")
 
 
 def check_columns(settings: TaskSettings) -> None:
     """Raises UserError for columns of own files that are given for a known task."""
-    if known.canonical_name(settings.task_name) in (known.CUSTOM, "tsv"):
+    if known.canonical_name(settings.task_name) == known.CUSTOM:
         return
     task = known.find_task(settings.task_name)
     for field in dataclasses.fields(settings):
@@ -273,10 +256,6 @@ def check_directories(settings: TaskSettings) -> None:
     if settings.data_dir and not os.path.exists(settings.data_dir):
         found = f"no such file or directory: {settings.data_dir}"
         raise wrong("data_dir", found, "one that exists")
-    for name in ("model_dir", "output_dir", "predict_dir"):
-        path = getattr(settings, name)
-        if path and os.path.exists(path) and not os.path.isdir(path):
-            raise wrong(name, f"the file {path}", "a directory")
     written = {"output_dir": settings.output_dir}
     if settings.do_train:
         written["model_dir"] = settings.model_dir
@@ -284,6 +263,8 @@ def check_directories(settings: TaskSettings) -> None:
         flag = "predict_dir" if settings.predict_dir else "model_dir"
         written[flag] = getattr(settings, flag)
     for flag, path in written.items():
+        if path and os.path.isfile(path):
+            raise wrong(flag, f"the file {path}", "a directory")
         if path:
             files.require_writable(path, flag)
 
@@ -292,25 +273,24 @@ def _check_directory(settings: TaskSettings) -> None:
     """Raises UserError where `model_dir`, which has no fine-tuned model, has nothing to predict
     with, or weights from which no training resumes, before a task or a vocabulary is missed there.
     Converted weights may have an output layer to predict with."""
-    if not run_document.weights_in(settings.model_dir):
-        if not settings.do_train:
-            found = f"no checkpoint in {settings.model_dir}"
-            raise wrong("model_dir", found, "a trained model", "--do_train")
-        if not settings.init_checkpoint:
-            run_document.refuse_released(settings.model_dir)
+    if run_document.weights_in(settings.model_dir):
+        run = run_document.read(settings.model_dir)
+        if run and run.task is None and (run.program or settings.do_train):
+            found = f"a pretrained model, by {run.path}"
+            expected = "a fine-tuned one; to fine-tune it, give it as init_checkpoint"
+            raise wrong("model_dir", found, expected)
         return
-    run = run_document.read(settings.model_dir)
-    if run and run.task is None and (run.program or settings.do_train):
-        found = f"a pretrained model, by {run.path}"
-        expected = "a fine-tuned one; to fine-tune it, give it as init_checkpoint"
-        raise wrong(f"model_dir: {settings.model_dir}", found, expected)
-
-
-def _require_checkpoint(path: str) -> None:
-    """Raises UserError if there is no such checkpoint, before files next to it are missed."""
-    directory = os.path.dirname(path) if os.path.basename(path) == "latest" else path
-    if not os.path.isdir(directory) and not os.path.exists(path + ".index"):
-        raise wrong("init_checkpoint", f"no checkpoint {path}", "one that exists")
+    if not settings.do_train:
+        found = f"no checkpoint in {settings.model_dir}"
+        raise wrong("model_dir", found, "a trained model", "--do_train")
+    if not settings.init_checkpoint:
+        run_document.refuse_released(settings.model_dir)
+        return
+    # Before files next to it are missed.
+    start = files.directory_of(settings.init_checkpoint)
+    if not glob.glob(os.path.join(glob.escape(start), "*.index")):
+        found = f"no checkpoint {settings.init_checkpoint}"
+        raise wrong("init_checkpoint", found, "one that exists")
 
 
 def _answered_by(task_name: str) -> str:
@@ -399,7 +379,7 @@ def describe_task(settings: FineTuningSettings, task: Task) -> dict[str, Any]:
         "head": task.head.scope(settings.cls_scope),
         "summary_type": settings.summary_type,
         "use_summ_proj": settings.use_summ_proj,
-        "columns": {name: getattr(task.columns, name) for name in _COLUMNS},
+        "columns": dataclasses.asdict(task.columns),
         "dev_share": task.files.dev_share,
     }
 
@@ -436,31 +416,26 @@ def check_trained_for(
     prefixes = checkpoint.all_prefixes(model_dir)
     if not prefixes:
         return
-    prefix, run, task = prefixes[-1][1], run_document.read(model_dir), wanted.task or {}
-    if not run or run.task is None:
-        scope = task["head"]
-        of_layer = (f"{scope}/", f"model/{scope}/")
-        has_layer = any(name.startswith(of_layer) for name in checkpoint.names(prefix))
-        if settings.do_train or not has_layer:
-            found = f"no {RUN_NAME} with a task in {model_dir}, which has checkpoints"
-            expected = f"those of {settings.program}"
-            raise wrong("model_dir", found, expected, "--init_checkpoint to start from")
-        what = "task, vocabulary and settings are those given"
-        _log.info("note: %s has no %s: %s", model_dir, RUN_NAME, what)
+    run, task = run_document.read(model_dir), wanted.task or {}
+    if run and run.task is not None:
+        _compare(f"model_dir: {run.path}", run.task, task)
         return
-    stored, asked = [], []
-    with run_document.malformed_as_user_error(run.path):
-        for name in _OF_WEIGHTS:
-            was, now = run.task.get(name), task.get(name)
-            if was != now:
-                stored.append(f"{name} {_in_words(was)}")
-                asked.append(f"{name} {_in_words(now)}")
-    if stored:
-        raise wrong(f"model_dir: {run.path}", "; ".join(stored), "; ".join(asked))
+    of_layer = (f"{task['head']}/", f"model/{task['head']}/")
+    names = checkpoint.names(prefixes[-1][1])
+    if settings.do_train or not any(name.startswith(of_layer) for name in names):
+        found = f"no {RUN_NAME} with a task in {model_dir}, which has checkpoints"
+        expected = f"those of {settings.program}"
+        raise wrong("model_dir", found, expected, "--init_checkpoint to start from")
+    what = "task, vocabulary and settings are those given"
+    _log.info("note: %s has no %s: %s", model_dir, RUN_NAME, what)
 
 
-def _in_words(value: Any) -> str:
-    return "/".join(value) if isinstance(value, list) else str(value)
+def _compare(where: str, was: dict[str, Any], now: dict[str, Any]) -> None:
+    """Raises UserError for entries on which the weights depend, and that differ."""
+    for name in _OF_WEIGHTS:
+        if was.get(name) != now.get(name):
+            found, expected = f"{name} {was.get(name)}", f"{name} {now.get(name)}"
+            raise wrong(where, found, expected)
 
 
 def check_start(init_checkpoint: str, task: Task, wanted: dict[str, Any]) -> None:
@@ -470,11 +445,7 @@ def check_start(init_checkpoint: str, task: Task, wanted: dict[str, Any]) -> Non
         return
     run = run_document.read(files.directory_of(init_checkpoint))
     stored = run.task if run and run.task else {}
-    if not run or stored.get("head") != wanted["head"]:
-        return
     before, now = stored.get("labels"), wanted["labels"]
-    if before != now:
-        where = f"init_checkpoint: the output layer {wanted['head']} of {run.path}"
-        found = f"labels {_in_words(before)}"
-        expected = f"labels {_in_words(now)}, or a new layer"
-        raise wrong(where, found, expected, "--cls_scope")
+    if stored.get("head") == wanted["head"] and before != now:
+        where = f"init_checkpoint: labels of the output layer {wanted['head']}"
+        raise wrong(where, before, f"{now}, or a new layer", "--cls_scope")
