@@ -108,14 +108,10 @@ def test_what_cannot_be_explained_is_said(loaded, kind, settings, said):
         loaded(kind).explain(**dict(dict(texts="kamat"), **settings))
 
 
-@pytest.mark.parametrize("long_document", ("truncate", "head_tail"))
-def test_of_a_long_text_what_was_read_is_explained(
-    tmp_path, long_document, monkeypatch
-):
+def test_of_a_long_text_what_was_read_is_explained(tmp_path, monkeypatch):
     """Words that were not read count nothing, and no prediction is made without them."""
-    directory = make_model(
-        tmp_path, "classification", max_seq_length=16, long_document=long_document
-    )
+    cut = dict(max_seq_length=16, long_document="truncate")
+    directory = make_model(tmp_path, "classification", **cut)
     with xlnet.load(directory, device="cpu") as model:
         rows, values = [], RowPredictor.values
 
@@ -128,7 +124,6 @@ def test_of_a_long_text_what_was_read_is_explained(
         assert len(found.words) == 3001
         is_read = np.flatnonzero(found.weights)
         assert 2 < len(is_read) < 14 and len(rows) < 16 and is_read[-1] == 3000
-        assert (is_read[-2] > 2990) == (long_document == "head_tail")
 
 
 def test_a_pretrained_model_and_one_with_memory(permuted, tmp_path):

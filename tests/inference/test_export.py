@@ -58,7 +58,7 @@ ROUNDED = dict(rtol=5e-6, atol=5e-6)
 
 # Changed settings of `helpers.models` by kind: cuts of long texts that the graph has.
 KINDS = {
-    "classification": dict(max_seq_length=16, long_document="head_tail"),
+    "classification": dict(max_seq_length=16, long_document="truncate"),
     "multi_label": dict(max_seq_length=16),
     "regression": dict(max_seq_length=16, long_document="truncate"),
     "memory": {},
@@ -359,8 +359,8 @@ def test_what_cannot_be_exported(quick_start, models, tmp_path, monkeypatch, cap
     )
     exporter.export(models("memory"), target)
     message = (
-        "long_document: found memory, expected truncate or head_tail, which a graph "
-        "has; serve the model directory, or take the signature ids"
+        "long_document: found memory, expected truncate, which a graph has; "
+        " serve the model directory, or take the signature ids"
     )
     missing = message if tensorflow_text else "raw text: found no tensorflow-text"
     assert "note: no signature text: " + missing in caplog.text

@@ -354,10 +354,10 @@ def test_ids(kept):
 
 
 @pytest.mark.parametrize(
-    "kind, changes", [("multi_label", dict(long_document="head_tail")), ("imdb", {})]
+    "kind, changes", [("multi_label", dict(long_document="truncate")), ("imdb", {})]
 )
 def test_ids_and_vectors_are_of_what_the_task_reads(tmp_path, kind, changes):
-    """`encode` showed the beginning of a text of which the model classified both ends."""
+    """`encode` showed the beginning of a text of which the model classified others."""
     text = "kamat telok<br />sol mitel dakar laskit nokla rokmi kamat"
     path = make_model(tmp_path / "m", kind, max_seq_length=16, **changes)
     with xlnet.load(path, device="cpu") as model:

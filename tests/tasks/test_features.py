@@ -125,9 +125,6 @@ TEXT = list(range(100, 120))
             [(TEXT[:1], TEXT[:9])],
         ),  # down to one, then the second
         (Layout(12, True), TEXT, None, [(TEXT[:10], None)]),
-        (Layout(10, False, "head_tail"), TEXT, None, [(TEXT[:2] + TEXT[-6:], None)]),
-        (Layout(12, False, "head_tail"), TEXT, [7], [(TEXT[:2] + TEXT[-6:], [7])]),
-        (Layout(22, False, "head_tail"), TEXT, None, [(TEXT, None)]),
         (
             Layout(12, True, "sliding"),
             TEXT,
@@ -328,7 +325,7 @@ def test_what_is_lost_of_the_texts_is_noted_where_they_are_written(
     write(tmp_path, examples, tiny, 24, label_names=LABELS)  # found again
     write(tmp_path, [Example((("the cat",) * 2,), 0)], tiny, 24, label_names=LABELS)
     assert not caplog.messages
-    for mode, is_cut in (("sliding", False), ("head_tail", True)):
+    for mode, is_cut in (("sliding", False), ("truncate", True)):
         caplog.clear()
         layout = Layout(24, False, mode)
         encoding.write_records(

@@ -47,7 +47,7 @@ def own_code(settings: TaskSettings) -> list[str]:
     if not settings.own_module:
         return []
     module = own_modules.load(settings.own_module, "own_module")
-    return [own_modules.digest_of(str(module.__file__))]
+    return [files.sha256(str(module.__file__))]
 
 
 class TaskData:

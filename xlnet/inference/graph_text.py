@@ -26,7 +26,6 @@ from xlnet.corpus.tokenizer import Tokenizer, character_class, space_class
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 
-_CUTS = ("truncate", "head_tail")
 # Replaces code points that are not characters (U+FFFE) and bytes that are not UTF-8: for private
 # use, so unknown to any vocabulary, as those are.
 _NO_CHARACTER = 0xE000
@@ -116,8 +115,8 @@ class GraphEncoder:
     ) -> dict[str, tf.Tensor]:
         """Texts, or pairs of texts, string [N] -> the features of N records."""
         long_document = self._layout.long_document
-        if long_document not in _CUTS:
-            expected = f"{' or '.join(_CUTS)}, which a graph has"
+        if long_document != "truncate":
+            expected = "truncate, which a graph has"
             instead = "serve the model directory, or take the signature ids"
             raise wrong("long_document", long_document, expected, instead)
         ids = [self._tokenizer.ids(self._replaced(text_a))]
@@ -149,9 +148,9 @@ class GraphEncoder:
         return texts
 
     def _cut(self, texts: Sequence[tf.RaggedTensor]) -> list[tf.RaggedTensor]:
-        """The ids of each text that fit next to the special tokens: the beginning, or both ends.
-        The rule is that of `encoding.fit_to_length`: of a budget of 10 ids, lengths of (8, 6)
-        become (5, 5), (8, 3) become (7, 3), and (2, 9) become (2, 8)."""
+        """The first ids of each text, as many as fit next to the special tokens. The rule is that of
+        `encoding.fit_to_length`: of a budget of 10 ids, lengths of (8, 6) become (5, 5), (8, 3)
+        become (7, 3), and (2, 9) become (2, 8)."""
         lengths = [ids.row_lengths() for ids in texts]
         budget = self._layout.max_seq_length - 1 - len(texts)
         # Both are cut where neither is short: then the first has half of the budget, rounded up.
@@ -162,13 +161,7 @@ class GraphEncoder:
             kept.append(tf.minimum(length, budget - kept[0]))
         found = []
         for ids, length, size in zip(texts, lengths, kept):
-            index = tf.ragged.range(length)
-            head = size
-            if self._layout.long_document == "head_tail":
-                head = tf.where(size < length, size // 4, size)
-            is_kept = tf.logical_or(
-                index < head[:, None], index >= (length - size + head)[:, None]
-            )
+            is_kept = tf.ragged.range(length) < size[:, None]
             found.append(tf.ragged.boolean_mask(ids, is_kept))
         return found
 

@@ -412,9 +412,9 @@ class ClassifierSettings(
     # Texts longer than `max_seq_length`.
     long_document: str = setting(
         "truncate",
-        "how to fit long texts: truncate the end, cut the middle (head_tail), average "
+        "how to fit long texts: truncate the end, average "
         "sliding windows, or read up to 8 segments of max_seq_length with memory of those before",
-        choices=("truncate", "head_tail", "sliding", "memory"),
+        choices=("truncate", "sliding", "memory"),
         help_group=HelpGroup.LENGTH,
     )
 

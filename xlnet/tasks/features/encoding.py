@@ -113,8 +113,7 @@ def _lengths(
 def fit_to_length(ids_a: list, ids_b: Optional[list], layout: Layout) -> list:
     """The windows of a text or a pair: a list of (ids_a, ids_b or None) that fit.
 
-    A text that is too long loses its end ("truncate") or its middle ("head_tail": a quarter of what
-    is left is the beginning, https://arxiv.org/abs/1905.05583), or has several windows ("sliding").
+    A text that is too long loses its end ("truncate"), or has several windows ("sliding").
     """
     budget = layout.max_seq_length - (2 if ids_b is None else 3)
     # With `cut_first` the first text has at least a quarter of a window: windows of a few ids would
@@ -139,9 +138,6 @@ def fit_to_length(ids_a: list, ids_b: Optional[list], layout: Layout) -> list:
 def _windows(ids: list, length: int, long_document: str) -> list[list]:
     """The windows of one text, of `length` ids each."""
     num_too_many = len(ids) - length
-    if num_too_many > 0 and long_document == "head_tail":
-        head = length // 4
-        return [ids[:head] + ids[num_too_many + head :]]
     if num_too_many > 0 and long_document == "sliding":
         # Each window begins in the middle of the one before; the last one ends with the text.
         stride = max(length // 2, 1)
