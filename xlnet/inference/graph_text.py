@@ -148,7 +148,7 @@ class GraphEncoder:
         return texts
 
     def _cut(self, texts: Sequence[tf.RaggedTensor]) -> list[tf.RaggedTensor]:
-        """The first ids of each text, as many as fit next to the special tokens. The rule is that of
+        """The first ids of each text, as many as fit beside the special tokens. The rule is that of
         `encoding.fit_to_length`: of a budget of 10 ids, lengths of (8, 6) become (5, 5), (8, 3)
         become (7, 3), and (2, 9) become (2, 8)."""
         lengths = [ids.row_lengths() for ids in texts]
