@@ -141,11 +141,11 @@ def test_weights_that_are_not_finite_are_refused_by_name(graph, tmp_path):
     expected = rf"x\.ckpt: {name}: found 1 of 384 values that are NaN or infinite"
     with pytest.raises(UserError, match=expected):
         checkpoint.read_weights(prefix)
-    restore = checkpoint.Restoring(tf.trainable_variables())
+    weights = tf.trainable_variables()
     with tf.Session() as session:
-        restore(session, PREFIX)
+        checkpoint.restore(session, PREFIX, weights)
         with pytest.raises(UserError, match=expected):
-            restore(session, prefix)
+            checkpoint.restore(session, prefix, weights)
 
 
 def test_a_prefix_a_directory_or_latest(graph, tmp_path):

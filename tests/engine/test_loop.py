@@ -158,7 +158,7 @@ def test_a_signal_ends_an_evaluation(place, run, whole, monkeypatch, step):
         patched.setattr(CheckpointOutputs, "__call__", signalled)
         done = train(place, name, **run)
     assert done.returncode == 75, done.stderr
-    assert f"stopped by SIGTERM in the evaluation of step {step}" in done.stderr
+    assert "stopped by SIGTERM; run the same command again" in done.stderr
     done = train(place, name, **run)
     assert done.returncode == 0
     assert re.search(r"^held out: step (\d)", done.stdout, re.M)[1] == str(step)

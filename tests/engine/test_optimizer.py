@@ -12,7 +12,6 @@ from helpers.paths import GOLDEN
 
 import xlnet
 from xlnet.engine import checkpoint, optimizer
-from xlnet.model import modeling
 from xlnet.settings.training import OptimizationSettings
 
 NAMES = (
@@ -344,20 +343,3 @@ def test_a_variable_without_gradient_is_named(graph):
     tf.get_variable("forgotten", [2], use_resource=True)
     with pytest.raises(ValueError, match="no gradient reaches forgotten"):
         optimizer.gradients_of(tf.reduce_sum(used))
-
-
-def test_every_variable_of_pretraining_has_a_gradient(graph):
-    config = xlnet.XLNetConfig(json_path="configs/model/tiny.json")
-    run = xlnet.RunConfig(False, False, False, 0.0, 0.0, mem_len=4)
-    ids = tf.zeros([2, 6], tf.int32)
-    with tf.variable_scope("model"):
-        outputs = modeling.transformer_xl(
-            config,
-            run,
-            input_ids=ids,
-            seg_ids=ids,
-            direction=tf.constant([0, 1]),
-            mems=[tf.zeros([2, 4, config.d_model])] * config.n_layer,
-            query=modeling.Query(positions=tf.constant([[1], [2]])),
-        )
-    optimizer.gradients_of(tf.reduce_sum(outputs.sequence**2))

@@ -69,17 +69,6 @@ def test_a_run_repeats_bit_for_bit(step):
             np.testing.assert_array_equal(again, value, variable.op.name)
 
 
-def test_tensorflow_makes_no_long_sums(step):
-    fetches, feed, session_config = step
-    metadata = tf.RunMetadata()
-    with tf.Session(config=session_config) as session:
-        session.run(tf.global_variables_initializer())
-        session.run(
-            fetches, feed, tf.RunOptions(output_partition_graphs=True), metadata
-        )
-    assert [long_sums(part) for part in metadata.partition_graphs] == [[]]
-
-
 def test_gradients_that_meet_are_summed_two_at_a_time(graph):
     x = tf.constant([1.0])
     (dx,) = ops.gradients(x * x * x + tf.exp(x) + 3.0 * x, [x])

@@ -69,19 +69,6 @@ def test_a_killed_run_goes_on_with_other_devices(killed):
     check_same(killed, "killed_for_two", tolerance=1e-5)
 
 
-def test_sigterm_saves_and_exits(whole):
-    status, printed = interrupt(whole, "stopped", 9, signal.SIGTERM)
-    stopped = int(
-        re.search(r"stopped by SIGTERM at step (\d+), saved", printed).group(1)
-    )
-    assert status == 75 and 9 <= stopped < 40
-    newest = sorted((whole / "stopped").glob("model.ckpt-*.index"))
-    assert f"model.ckpt-{stopped}.index" in [path.name for path in newest]
-    done = train(whole, "stopped", **RUN)
-    assert re.search(rf"^steps +{stopped} to 40", done.stdout, re.MULTILINE)
-    check_same(whole, "stopped")
-
-
 def test_a_damaged_checkpoint_is_one_line(whole):
     folder = shutil.copytree(whole / "whole", whole / "damaged")
     (folder / "model.ckpt-40.data-00000-of-00001").write_bytes(b"")

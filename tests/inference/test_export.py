@@ -97,7 +97,7 @@ def expected(directory, rows, precision="fp32"):
     with tf.Graph().as_default(), quick_session() as run:
         inputs = predictor.placeholders(tuned)
         answers = TaskModel(model.config, tuned, model.network).outputs(inputs)
-        checkpoint.Restoring()(run, model.prefix)
+        checkpoint.restore(run, model.prefix, tf.global_variables())
         outputs = run.run(answers, {inputs[name]: arrays[name] for name in inputs})
     outputs["loss"] = np.zeros(len(arrays["input_ids"]))
     return task.head.join(outputs, windows).values, arrays, task

@@ -314,28 +314,6 @@ def test_activations_of_large_numbers_in_float16(form, activation):
     np.testing.assert_array_equal(gradient, np.where(x > 0, weight, 0))
 
 
-def test_a_loop_rounds_once(graph):
-    rounded = tf.constant(np.random.RandomState(0).randn(20000), tf.bfloat16)
-
-    def value(constants, x):
-        return kernels_tuned.gelu(x)[0]
-
-    with tf.Session() as session:
-        x, plain, in_loop = session.run(
-            [
-                tf.cast(y, tf.float32)
-                for y in (
-                    rounded,
-                    value((), rounded),
-                    kernels_tuned.run("loops", value, (), rounded),
-                )
-            ]
-        )
-    exact = 0.5 * x * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)))
-    error, plain_error = (np.abs(y / exact - 1.0).max() for y in (in_loop, plain))
-    assert error < 2.0**-8 < plain_error
-
-
 # ---- the choice ----
 
 
@@ -376,12 +354,3 @@ def test_what_a_device_takes(graph, device, is_training, d_inner, in_loops, is_h
 def test_the_device_is_that_of_the_scope(graph, scope, device):
     with tf.device(scope):
         assert kernels_tuned.device_here() == device
-
-
-def test_a_gpu_is_found_where_no_scope_names_one(graph, monkeypatch):
-    monkeypatch.setattr(
-        kernels_tuned.tf2.config, "get_visible_devices", lambda kind: ["gpu:0"]
-    )
-    assert kernels_tuned.device_here() == "gpu"
-    with tf.device("/cpu:0"):
-        assert kernels_tuned.device_here() == "cpu"

@@ -12,7 +12,7 @@ from helpers.networks import sizes
 from helpers.paths import GOLDEN
 
 import xlnet
-from xlnet.model import heads, kernels, kernels_tuned, modeling
+from xlnet.model import heads, kernels_tuned, modeling
 from xlnet.support.errors import UserError
 from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.task import Columns, Task
@@ -273,63 +273,12 @@ def test_heads_of_spans(graph, golden, config_name, mode):
 # ---- laws of the parts ----
 
 
-def test_relative_shift_reads_the_cell_of_the_distance(graph):
-    length, memory = 3, 2
-    keys = length + memory
-    x = np.random.RandomState(0).randn(2, 2, length, keys + length).astype(np.float32)
-    expected = np.stack(
-        [x[:, :, i, length - i : length - i + keys] for i in range(length)], axis=2
-    )
-    positions = np.array([[2, 0], [1, 1]], np.int32)
-    rows = np.take_along_axis(x, positions[:, None, :, None], axis=2)
-    whole = tf.constant(x)
-    some = tf.constant(rows)
-    y = kernels.relative_shift(whole, keys)
-    z = kernels.relative_shift(some, keys, tf.constant(length - positions))
-    with tf.Session() as session:
-        y, z = session.run([y, z])
-    np.testing.assert_array_equal(y, expected)
-    np.testing.assert_array_equal(
-        z, np.take_along_axis(expected, positions[:, None, :, None], axis=2)
-    )
-
-
 def tiny(**changes):
     return xlnet.XLNetConfig(
         **dict(
             dict(**sizes(layers=2, width=8, heads=2, inner=16), n_token=50), **changes
         )
     )
-
-
-def test_direction_is_per_example(graph):
-    """Any mix of directions gives each example what a batch of its own direction gives."""
-    ids = tf.constant(np.random.RandomState(0).randint(0, 50, [4, 6]), tf.int32)
-
-    def sequence(direction):
-        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
-            return modeling.transformer_xl(
-                tiny(),
-                xlnet.RunConfig(**dict(RUN, init_std=0.5)),
-                input_ids=ids,
-                direction=direction,
-            ).sequence
-
-    mixed, forward, backward, default = (
-        sequence(d)
-        for d in (
-            tf.constant([0, 1, 1, 0]),
-            tf.zeros([4], tf.int32),
-            tf.ones([4], tf.int32),
-            None,
-        )
-    )
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        m, f, b, d = session.run([mixed, forward, backward, default])
-    assert_close(f, d)
-    assert np.abs(f - b).max() > 1e-2
-    assert_close(m, np.stack([f[0], b[1], b[2], f[3]]))
 
 
 def test_permutation_mask_hides_what_comes_later(graph):
@@ -395,28 +344,6 @@ def test_ranks_are_the_mask_that_they_make(graph, with_query, attn_type):
         ranks, dense, unmasked = session.run(sequences)
     np.testing.assert_array_equal(ranks, dense)
     assert np.abs(ranks - unmasked).max() > 1e-3
-
-
-def test_memory_equals_one_long_window(graph):
-    """Two causal windows with memory compute what one long window computes."""
-    ids = np.random.RandomState(0).randint(0, 50, [2, 12]).astype(np.int32)
-
-    def outputs(part, mems):
-        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
-            run = xlnet.RunConfig(mem_len=6, **dict(RUN, init_std=0.5))
-            return modeling.transformer_xl(
-                tiny(), run, input_ids=tf.constant(part), mems=mems, attn_type="uni"
-            )
-
-    first = outputs(ids[:, :6], None)
-    second = outputs(ids[:, 6:], first.new_mems)
-    whole = outputs(ids, None)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        parts, whole = session.run(
-            [tf.concat([first.sequence, second.sequence], 1), whole.sequence]
-        )
-    assert_close(parts, whole)
 
 
 def test_no_gradient_reaches_an_earlier_window(graph):
@@ -494,22 +421,6 @@ def test_summaries_leave_padding_out(graph, kind):
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         assert_close(*session.run([full, bare]))
-
-
-@pytest.mark.parametrize("name, count", (("base", 116718336), ("large", 360268800)))
-@pytest.mark.slow
-def test_parameter_counts_of_the_released_models(graph, name, count):
-    """All of `model/transformer`; the LM bias (one per token) is counted apart."""
-    config = xlnet.XLNetConfig(json_path=f"configs/model/{name}.json")
-    with tf.variable_scope("model"):
-        modeling.transformer_xl(
-            config,
-            xlnet.RunConfig(**RUN),
-            input_ids=tf.zeros([1, 4], tf.int32),
-            seg_ids=tf.zeros([1, 4], tf.int32),
-            query=modeling.Query(masked=tf.zeros([1, 4])),
-        )
-    assert sum(v.shape.num_elements() for v in tf.trainable_variables()) == count
 
 
 def pretraining_step(run, n_layer=2):

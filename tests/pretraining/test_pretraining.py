@@ -5,6 +5,7 @@ import glob
 import json
 import re
 import shutil
+import types
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from helpers.pretraining import (
 
 from xlnet.corpus.manifest import Manifest
 from xlnet.engine import loop, progress
+from xlnet.engine.devices import Devices
 from xlnet.model import stateless_random
 from xlnet.pretraining import objectives
 from xlnet.pretraining.held_out import outputs
@@ -390,7 +392,8 @@ WRONG = {
 def report(steps):
     """Tells a `Progress` what the steps from 7 on brought."""
     settings = PretrainingSettings(record_info_dir="", model_dir="none")
-    reported = progress.Progress(settings, 6, 999, ("tokens", 1), False, is_chief=False)
+    run = types.SimpleNamespace(settings=settings, devices=Devices(None, host=1))
+    reported = progress.Progress(run, 6)
     for step, values in enumerate(steps, 7):
         reported.add(step, values)
 

@@ -89,10 +89,7 @@ def fine_tune(run: TaskRun, device: DeviceSettings) -> None:
                 loop.fit(training, selection, evaluator if evaluates else None)
             evaluator.keep_threshold(selection.best() or {})
             # A signal still means that the run is not done.
-            stop = stack.enter_context(StopSignal())
-            stack.enter_context(
-                stop.ends("the evaluation and prediction after training")
-            )
+            stack.enter_context(StopSignal(ends_at_once=True))
         if settings.do_eval:
             evaluator.evaluate()
         if settings.do_train or settings.do_eval:

@@ -8,7 +8,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Optional
 
 import numpy as np
@@ -216,20 +216,20 @@ def arrays(prefix: str, wanted: Iterable[str]) -> Iterator[np.ndarray]:
 def read_weights(prefix: str) -> dict[str, np.ndarray]:
     """The weights of a checkpoint by name, as `stored_names` says, as float32 arrays; a UserError
     if one of them has NaN or infinity."""
-    # A model with one such weight predicts NaN for every input, or, which is worse, for some inputs
-    # only.
-    stored = stored_names(prefix)
-    found = {}
+    return dict(_finite(prefix, stored_names(prefix)))
+
+
+def _finite(prefix: str, stored: Mapping[str, str]) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields (name, float32 array) of weights, one at a time. stored: as of `stored_names`."""
+    # A model with one weight that is not finite predicts NaN for every input, or, which is worse,
+    # for some inputs only.
     for name, array in zip(stored, arrays(prefix, stored.values())):
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
+        if not np.isfinite(array).all():
             count = int(np.sum(~np.isfinite(array)))
-            raise errors.wrong(
-                f"checkpoint {prefix}: {stored[name]}",
-                f"{count:,} of {array.size:,} values that are NaN or infinite",
-                "finite weights",
-            )
-        found[name] = array.astype(np.float32)
-    return found
+            where = f"checkpoint {prefix}: {stored[name]}"
+            found = f"{count:,} of {array.size:,} values that are NaN or infinite"
+            raise errors.wrong(where, found, "finite weights")
+        yield name, array.astype(np.float32)
 
 
 def write_arrays(prefix: str, values: Mapping[str, np.ndarray]) -> None:
@@ -319,55 +319,17 @@ def start_from(
         warm_start(resolve(init_checkpoint), config)
 
 
-class Restoring:
-    """Restores variables (None: all) of the default graph, on all devices of the current strategy:
-    the weights of a checkpoint, as `stored_names` says, which must be finite. Built once, for any
-    number of checkpoints."""
-
-    def __init__(self, variables: Optional[Sequence[tf.Variable]] = None) -> None:
-        self._variables = tf.global_variables() if variables is None else variables
-        self._names, types = [], []
-        for variable in self._variables:
-            self._names.append(devices.base_name(variable))
-            floats = variable.dtype.is_floating
-            types.append(tf.float32 if floats else variable.dtype)
-        # One operation reads all variables; the file and the names in it are fed.
-        with tf.device("/cpu:0"):
-            self._prefix = tf.placeholder(tf.string, [])
-            self._stored = tf.placeholder(tf.string, [len(types)])
-            values = tf.raw_ops.RestoreV2(
-                prefix=self._prefix,
-                tensor_names=self._stored,
-                shape_and_slices=[""] * len(types),
-                dtypes=types,
-            )
-            self._are_finite = []
-            for value in values:
-                if value.dtype.is_floating:
-                    is_finite = tf.reduce_all(tf.math.is_finite(value))
-                    self._are_finite.append(is_finite)
-        assigned = []
-        for variable, value in zip(self._variables, values):
-            for part in devices.local_parts(variable):
-                own = tf.cast(tf.ensure_shape(value, part.shape), part.dtype)
-                assigned.append(part.assign(own, read_value=False))
-        self._restore = tf.group(*assigned)
-
-    def __call__(self, session: tf.Session, prefix: str) -> None:
-        """Reads a checkpoint; a UserError if it is not complete, not float32, not finite or lacks a
-        variable."""
-        weights = []
-        for name, variable in zip(self._names, self._variables):
-            if is_weight(name):
-                weights.append(variable)
-        _, missing = compare(prefix, weights)
-        if missing:
-            where, found = f"checkpoint {prefix}", f"no {missing[0]}"
-            raise errors.wrong(where, found, "all variables of the model")
-        with reading(prefix):
-            stored = stored_names(prefix)
-            own = [stored.get(name, name) for name in self._names]
-            feed = {self._prefix: prefix, self._stored: own}
-            _, are_finite = session.run([self._restore, self._are_finite], feed)
-        if not all(are_finite):
-            read_weights(prefix)  # names the weight
+def restore(session: tf.Session, prefix: str, variables: Iterable[tf.Variable]) -> None:
+    """Sets `variables` of a session, on all devices of the current strategy, to the weights of a
+    checkpoint, as `read_weights` says; a UserError if the checkpoint lacks one of them."""
+    by_name = {devices.base_name(v): v for v in variables}
+    matched, missing = compare(prefix, by_name.values())
+    if missing:
+        where, found = f"checkpoint {prefix}", f"no {missing[0]}"
+        raise errors.wrong(where, found, "all variables of the model")
+    stored = stored_names(prefix)
+    wanted = {name: stored[name] for name in matched}
+    for name, array in _finite(prefix, wanted):
+        for part in devices.local_parts(by_name[name]):
+            value = array.astype(part.dtype.base_dtype.as_numpy_dtype)
+            devices.set_value(session, part, value)

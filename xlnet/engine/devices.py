@@ -118,12 +118,8 @@ class Devices:
     def precision_in_words(self, network: NetworkSettings) -> str:
         """The precision of the run and how its operations are run, for the banner."""
         words = str(network.run_config(is_training=True).precision)
-        if network.recompute:
-            words += ", recomputing"
         if self.xla or isinstance(self.strategy, tf2.distribute.TPUStrategy):
             words += ", compiled by XLA: the first step takes a minute or more"
-        if self.fused_attention:
-            words += ", attention by Triton"
         return words
 
     def rows(self, batch_size: int) -> slice:
@@ -192,33 +188,22 @@ FUSED_WITHOUT_ASKING = 9, 0
 def _fused_attention(
     asked: Optional[bool], gpus: Sequence[Any], xla: bool, hosts: int
 ) -> Optional[tuple[int, int]]:
-    """The compute capability that attention is compiled for, or None: see the flag."""
-    if asked:
-        return _capability(gpus, xla)
-    if asked is False or not xla or len(gpus) != 1 or hosts != 1:
-        return None
-    is_tried = _details(gpus[0]).get("compute_capability") == FUSED_WITHOUT_ASKING
-    if is_tried and _has_custom_calls() and importlib.util.find_spec("triton"):
-        return FUSED_WITHOUT_ASKING
-    return None
-
-
-def _has_custom_calls() -> bool:
-    """Whether this TensorFlow's XLA launches programs that it is given."""
-    return tuple(map(int, tf2.__version__.split(".")[:2])) >= (2, 21)
-
-
-def _capability(gpus: Sequence[Any], xla: bool) -> tuple[int, int]:
-    """The compute capability of the GPUs that attention is compiled for; a UserError without."""
+    """The compute capability that attention is compiled for, or None: see the flag; a UserError
+    where it is asked for and not possible."""
     capabilities = {_details(gpu).get("compute_capability") for gpu in gpus}
-    if not xla or len(capabilities) != 1 or None in capabilities:
-        found = f"{len(gpus)} GPUs, xla {xla}"
-        expected = "NVIDIA GPUs of one kind, and --xla"
-        raise errors.wrong("fused_attention", found, expected)
-    if not _has_custom_calls():
-        raise errors.wrong("fused_attention", f"TensorFlow {tf2.__version__}", "2.21")
-    major, minor = capabilities.pop() or (0, 0)
-    return major, minor
+    capability = capabilities.pop() if len(capabilities) == 1 else None
+    # From this version on XLA launches programs that it is given.
+    is_new = tuple(map(int, tf2.__version__.split(".")[:2])) >= (2, 21)
+    if asked:
+        if not capability or not xla or not is_new:
+            found = f"{len(gpus)} GPUs, xla {xla}, TensorFlow {tf2.__version__}"
+            expected = "NVIDIA GPUs of one kind, --xla and TensorFlow 2.21"
+            raise errors.wrong("fused_attention", found, expected)
+        return capability
+    is_tried = capability == FUSED_WITHOUT_ASKING and len(gpus) == 1 and hosts == 1
+    if asked is False or not is_tried or not xla or not is_new:
+        return None
+    return capability if importlib.util.find_spec("triton") else None
 
 
 def _gpus(settings: DeviceSettings) -> list[Any]:
@@ -301,20 +286,16 @@ def set_xla_flags() -> None:
     the time. Both streams multiply by the same keys: XLA would merge the two matmuls, and copy the
     largest tensors of a layer, the scores, to do so.
     """
-    wanted = os.environ.get("XLA_FLAGS", "").strip()
-    # the name of a file of flags, which is alone
-    if wanted and not wanted.startswith("-"):
-        return
-    flags = ["--xla_gpu_enable_triton_gemm=false"]
+    flags = "--xla_gpu_enable_triton_gemm=false"
     if tf2.__version__.startswith("2.21."):  # an unknown flag ends the program
-        flags.append("--xla_gpu_dot_merger_threshold_mb=0")
-    os.environ["XLA_FLAGS"] = " ".join([*flags, wanted]).strip()
+        flags += " --xla_gpu_dot_merger_threshold_mb=0"
+    os.environ["XLA_FLAGS"] = f"{flags} {os.environ.get('XLA_FLAGS', '')}".strip()
 
 
 def gpu_names(gpus: Sequence[Any]) -> str:
-    """Number and names: "2 GPU (NVIDIA L4)"."""
-    names = sorted({_details(gpu).get("device_name", "unknown") for gpu in gpus})
-    return "{} GPU ({})".format(len(gpus), ", ".join(names))
+    """Number and name: "2 GPU (NVIDIA L4)"."""
+    name = _details(gpus[0]).get("device_name", "unknown")
+    return f"{len(gpus)} GPU ({name})"
 
 
 def _details(gpu: Any) -> dict[str, Any]:
@@ -325,25 +306,19 @@ def _details(gpu: Any) -> dict[str, Any]:
 
 
 def set_up_process() -> None:
-    """Prepares a process for training or inference: one heap, no logs of TensorFlow."""
-    share_one_heap()
+    """Prepares a process for training or inference: one heap, no logs of TensorFlow.
+
+    By default the GNU C library gives each thread a heap, and memory that one thread frees is not
+    used by another. All threads allocate from one heap here, or from a few on a machine with many
+    cores, where they would wait for each other.
+    """
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option and sys.platform == "linux":
+        set_option(_M_ARENA_MAX, max(1, (os.cpu_count() or 1) // _CORES_OF_A_HEAP))
     tf.logging.set_verbosity(tf.logging.ERROR)
     warnings.filterwarnings(
         "ignore", message="To make it possible to preserve tf.data options"
     )
-
-
-def share_one_heap() -> None:
-    """Makes all threads allocate from one heap, or from a few on a machine with many cores.
-
-    By default the GNU C library gives each thread a heap, and memory that one thread frees is not
-    used by another: benchmarks/README.md has the figures, also of threads that wait for each other
-    at one heap. On other systems this does nothing.
-    """
-    if sys.platform == "linux":
-        set_option = getattr(ctypes.CDLL(None), "mallopt", None)
-        if set_option:
-            set_option(_M_ARENA_MAX, max(1, (os.cpu_count() or 1) // _CORES_OF_A_HEAP))
 
 
 @contextlib.contextmanager

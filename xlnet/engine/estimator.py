@@ -20,7 +20,6 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint, multi_host, stop_signal
-from xlnet.engine.checkpoint import Restoring
 from xlnet.engine.devices import (
     Devices,
     divide_cores,
@@ -172,53 +171,27 @@ class Estimator:
                 fetches[name] = strategy.experimental_local_results(value)
             tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(sharded=True))
 
-            with (
-                self._session(strategy, monitors, hooks) as monitored,
-                failures_not_silent(),
-            ):
-                yield Training(monitored, fetches)
-
-    def _session(
-        self,
-        strategy: tf2.distribute.Strategy,
-        monitors: Sequence[tf.train.SessionRunHook],
-        hooks: Sequence[tf.train.SessionRunHook],
-    ) -> tf.train.SingularMonitoredSession:
-        """The session, with the values of the newest checkpoint."""
-        # Find the TensorFlow server for the session: that of this host if there are several, or
-        # that of a TPU.
-        resolver = strategy.cluster_resolver
-        config = self._devices.session_config(is_training=True)
-        prefix = checkpoint.newest(self._model_dir)
-        # Unlike that of `MonitoredSession`, it is not created again after a host is lost:
-        # interrupted sums over hosts do not recover until the program is restarted.
-        try:
-            return tf.train.SingularMonitoredSession(
-                hooks=[*monitors, *hooks],
-                master=resolver.master(rpc_layer="grpc") if resolver else "",
-                config=strategy.update_config_proto(config),
-                checkpoint_filename_with_path=prefix,
-            )
-        except (tf.errors.OutOfRangeError, tf.errors.DataLossError) as e:
-            raise errors.wrong(
-                f"checkpoint {prefix}",
-                errors.reason(e),
-                "all of its bytes",
-                "remove it: the run resumes from the one before",
-            ) from e
-
-
-@contextlib.contextmanager
-def failures_not_silent() -> Iterator[None]:
-    """Turns an OutOfRangeError inside, of a step, a save or an evaluation, into an UnknownError.
-
-    TensorFlow's session takes any error of that class for the end of the data: it would end without
-    an error, and the run as if it had all of its steps.
-    """
-    try:
-        yield
-    except tf.errors.OutOfRangeError as e:
-        raise tf.errors.UnknownError(e.node_def, e.op, e.message) from e
+            # The session runs on the TensorFlow server of this host if there are several, or on
+            # that of a TPU. Unlike that of `MonitoredSession`, it is not created again after a host
+            # is lost: interrupted sums over hosts do not recover until the program is restarted.
+            resolver = strategy.cluster_resolver
+            config = self._devices.session_config(is_training=True)
+            prefix = checkpoint.newest(self._model_dir)
+            try:
+                session = tf.train.SingularMonitoredSession(
+                    hooks=[*monitors, *hooks],
+                    master=resolver.master(rpc_layer="grpc") if resolver else "",
+                    config=strategy.update_config_proto(config),
+                    checkpoint_filename_with_path=prefix,
+                )
+            except (tf.errors.OutOfRangeError, tf.errors.DataLossError) as e:
+                where, found = f"checkpoint {prefix}", errors.reason(e)
+                remedy = "remove it: the run resumes from the one before"
+                raise errors.wrong(where, found, "all of its bytes", remedy) from e
+            # Not by the session's own `with`, which takes a failure to write a file, an
+            # OutOfRangeError, for the end of the data, and ends without an error.
+            with contextlib.closing(session):
+                yield Training(session, fetches)
 
 
 def is_end_of_data(error: tf.errors.OutOfRangeError) -> bool:
@@ -285,10 +258,10 @@ class CheckpointOutputs:
             starts = [iterator.initializer for iterator in iterators]
             self._begin = tf.group(tf.local_variables_initializer(), *starts)
             self._initialize = tf.global_variables_initializer()
-            self._restore = Restoring()
         config = used.session_config()
         if at_once > 1:
             divide_cores(config, at_once)
+        self._strategy = strategy
         self._session = tf.Session(graph=graph, config=config)
 
     def __call__(self, prefix: Optional[str]) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -297,15 +270,21 @@ class CheckpointOutputs:
         if prefix is None:
             self._session.run(self._initialize)
         else:
-            self._restore(self._session, prefix)
+            with self._session.graph.as_default(), self._strategy.scope():
+                variables = tf.global_variables()
+                checkpoint.restore(self._session, prefix, variables)
         self._session.run(self._begin)
         # Each device takes the next batch as soon as it is done with one, until there are no more.
         # Example: two devices with two batches in parallel each are 0, 1, 0, 1.
         numbers = self._at_once * list(range(len(self._copies)))
         with concurrent.futures.ThreadPoolExecutor(len(numbers)) as pool:
-            running = {}
-            for number in numbers:
+            running: dict[concurrent.futures.Future, int] = {}
+
+            def start(number: int) -> None:
                 running[pool.submit(self._session.run, self._copies[number])] = number
+
+            for number in numbers:
+                start(number)
             while running:
                 done, _ = concurrent.futures.wait(
                     running, return_when=concurrent.futures.FIRST_COMPLETED
@@ -318,9 +297,7 @@ class CheckpointOutputs:
                         if not is_end_of_data(e):
                             raise
                         continue
-                    running[pool.submit(self._session.run, self._copies[number])] = (
-                        number
-                    )
+                    start(number)
                     yield number, outputs
 
 

@@ -120,7 +120,7 @@ def fit(
         stack.enter_context(_locked(run))
         stop = stack.enter_context(StopSignal())
         stack.callback(tf.summary.FileWriterCache.clear)  # TensorBoard's open files
-        first = _resume(run, selection, evaluator, stop)
+        first = _resume(run, selection, evaluator)
         if first >= last or selection.is_over():
             return
 
@@ -135,9 +135,7 @@ def fit(
         if devices.is_chief:
             run.write_document()
             progress.show_banner(_banner(run, first))
-        reports = Progress(
-            settings, first, last, run.unit, run.with_perplexity, devices.is_chief
-        )
+        reports = Progress(run, first)
 
         while training.step < last:
             stop.pass_on(training.session)
@@ -145,9 +143,8 @@ def fit(
             step = training.step
             if values is None:  # the data repeat without end
                 found = f"the end of the data at step {step} of {last}: a batch could not be read"
-                raise wrong(
-                    "records", found, "batches without end", "xlnet data verify"
-                )
+                expected = "batches without end"
+                raise wrong("records", found, expected, "xlnet data verify")
             reports.add(step, values)
             if step == first + 1:
                 run.check_host()
@@ -156,11 +153,12 @@ def fit(
             is_stopped = values["stop"] > 0 or step == last and stop.is_received
             is_due = not is_stopped and _is_due(run, evaluator, step)
             if is_stopped or is_due or step == last or step % settings.save_steps == 0:
+                # The memories first, so that no checkpoint lacks them.
                 memories.save(training.session, step)
                 _save(run, training)
             if is_due and devices.is_chief:
                 began = time.time()
-                _evaluate(run, selection, evaluator, step, stop)
+                _evaluate(run, selection, evaluator, step)
                 reports.leave_out(time.time() - began)
             if is_stopped:
                 raise Unfinished(
@@ -182,11 +180,17 @@ def _locked(run: TrainingRun) -> contextlib.AbstractContextManager[Any]:
     return lock.held(path, f"model_dir: a run trains in {model_dir}")
 
 
+def _save(run: TrainingRun, training: Training) -> None:
+    """Writes a checkpoint, on the first host."""
+    if run.devices.is_chief:
+        directory, keep = run.settings.model_dir, run.settings.max_save
+        saver, session = training.saver, training.session
+        checkpoint.write(saver, session, directory, training.step, keep)
+        recurrent_memory.forget(directory)
+
+
 def _resume(
-    run: TrainingRun,
-    selection: BestCheckpoint,
-    evaluator: Optional[Evaluator],
-    stop: StopSignal,
+    run: TrainingRun, selection: BestCheckpoint, evaluator: Optional[Evaluator]
 ) -> int:
     """The step of the newest checkpoint, 0 without. Removes what a killed run left unfinished, and
     makes up its evaluation."""
@@ -199,26 +203,12 @@ def _resume(
         recurrent_memory.forget(model_dir)
         selection.replace_later(first)
         if _is_due(run, evaluator, first) and not selection.has(first):
-            _evaluate(run, selection, evaluator, first, stop)
+            _evaluate(run, selection, evaluator, first)
     if first >= last:
         _log.info("the run in %s has all of its %d steps", model_dir, last)
     elif selection.is_over():
         _log.info("the run in %s was stopped early, at step %d", model_dir, first)
     return first
-
-
-def _save(run: TrainingRun, training: Training) -> None:
-    """Writes a checkpoint; after its memories, so that none lacks them."""
-    settings = run.settings
-    if run.devices.is_chief:
-        checkpoint.write(
-            training.saver,
-            training.session,
-            settings.model_dir,
-            training.step,
-            settings.max_save,
-        )
-        recurrent_memory.forget(settings.model_dir)
 
 
 def _is_due(run: TrainingRun, evaluator: Optional[Evaluator], step: int) -> bool:
@@ -236,7 +226,6 @@ def _evaluate(
     selection: BestCheckpoint,
     evaluator: Optional[Evaluator],
     step: int,
-    stop: StopSignal,
 ) -> None:
     """Evaluates the newest checkpoint, of this step, and keeps it if it is the best so far."""
     assert evaluator, "without one no evaluation is due"
@@ -244,7 +233,7 @@ def _evaluate(
     prefix = checkpoint.newest(model_dir)
     with contextlib.ExitStack() as stack:
         if run.devices.hosts == 1:  # the others would wait for a host that is gone
-            stack.enter_context(stop.ends(f"the evaluation of step {step}"))
+            stack.enter_context(StopSignal(ends_at_once=True))
         result = evaluator.evaluate_step(step, prefix)
         curves = {}
         for name, value in result.items():

@@ -13,7 +13,6 @@ import faulthandler
 import json
 import logging
 import os
-import re
 import signal
 import socket
 import sys
@@ -27,14 +26,13 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.distribute.cluster_resolver import slurm_cluster_resolver
 from tensorflow.python.eager import context
 
-from xlnet.support import files
 from xlnet.support.errors import UserError, wrong
 
 _log = logging.getLogger(__name__)
 
 _TASK = "/job:%s/replica:0/task:%s"  # TensorFlow's name of a host
 _TF_CONFIG = '{"cluster": {"worker": ["host0:port", ...]}, "task": {"type": "worker", "index": N}}'
-_SECONDS_FOR_A_CONNECTION = 2
+_SECONDS_TO_CONNECT = 2
 _SECONDS_BETWEEN_TRIES = 0.2
 _SECONDS_BETWEEN_LINES = 60
 SECONDS_BETWEEN_LOOKS = 5
@@ -69,19 +67,16 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
         source = "SLURM"
         environment["TF_CONFIG"] = json.dumps(_of_slurm())
 
-    # Are they as many as expected, all different, and is this one of them?
+    # Are they as many as expected, and is this one of them?
     found = all_hosts()
     count = max(len(found), 1)
     if num_hosts and count != num_hosts:
         named = f"{count}, as {source} names"
         raise wrong("num_hosts", num_hosts, named, f"or set {_TF_CONFIG}")
-    addresses = [address.lower() for _, address in found]
-    if len(set(addresses)) < len(addresses):
-        raise wrong(source, ", ".join(addresses), "different addresses")
-    if len(found) < 2:
+    if count == 1:
         environment.pop("TF_CONFIG", None)
         return 1, 0, source
-    task = _tf_config().get("task", {})
+    _, task = _tf_config()
     own = _TASK % (task.get("type"), task.get("index"))
     names = [name for name, _ in found]
     if own not in names:
@@ -116,29 +111,27 @@ def _of_slurm() -> dict[str, Any]:
 
 def all_hosts() -> list[tuple[str, str]]:
     """TensorFlow's name and the address of each host in TF_CONFIG; the first is the chief."""
-    jobs, hosts = _tf_config().get("cluster", {}), []
+    jobs, _ = _tf_config()
+    hosts = []
     for job in ("chief", "worker"):
         for index, address in enumerate(jobs.get(job, [])):
             hosts.append((_TASK % (job, index), address))
     return hosts
 
 
-def _tf_config() -> dict[str, Any]:
-    """The content of TF_CONFIG. All hosts train: none is a parameter server or an evaluator."""
+def _tf_config() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The cluster and the task of TF_CONFIG. All hosts train: none is a parameter server or an
+    evaluator."""
     text = os.environ.get("TF_CONFIG") or "{}"
     try:
-        found = files.parse_json(text)
-        jobs = found.get("cluster", {})
-        is_good = set(jobs) <= {"chief", "worker"}
-        is_good &= isinstance(found.get("task", {}), dict)
-        for addresses in jobs.values():
-            is_good &= isinstance(addresses, list)
-            is_good &= all(isinstance(each, str) for each in addresses)
+        found = json.loads(text)
+        jobs, task = found.get("cluster", {}), found.get("task", {})
+        is_good = isinstance(task, dict) and set(jobs) <= {"chief", "worker"}
     except (ValueError, AttributeError, TypeError):
         is_good = False
     if not is_good:
         raise wrong("TF_CONFIG", f"{text:.200}", _TF_CONFIG)
-    return found
+    return jobs, task
 
 
 # ---- the start
@@ -151,17 +144,35 @@ def wait_for_all(addresses: Sequence[str], own: int) -> None:
     Raises:
       UserError: an address has no port, or another program listens at this host's.
     """
-    places = [_place(address) for address in addresses]
+    places = []
+    for address in addresses:
+        name, _, port = address.rpartition(":")
+        if not name or not port.isdecimal():
+            raise wrong("TF_CONFIG", f"'{address}'", "addresses name:port")
+        places.append((name.strip("[]"), int(port)))  # [::1]:2222
+    # While it waits, this host listens at its own address, where TensorFlow will listen later: at
+    # all addresses of this machine.
+    both = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both else socket.AF_INET
+    try:
+        server = socket.create_server(
+            ("", places[own][1]), family=family, dualstack_ipv6=both
+        )
+    except OSError as e:
+        found = f"{addresses[own]}: {e.strerror}"
+        raise wrong("TF_CONFIG", found, "a port that is free here") from e
     said = time.monotonic()
-    # While it waits, this host listens at its own address, where TensorFlow will listen later.
-    with _listening(addresses[own], places[own][1]):
+    with server:
         while True:
-            # Every round asks all hosts: one that has answered may have been restarted since.
+            # Every round asks all hosts: one that has answered may have been restarted since. An
+            # unknown name may belong to a container that is not up yet.
             silent = []
             for index, place in enumerate(places):
-                why = _why_silent(place) if index != own else None
-                if why:
-                    silent.append(f"host {index} ({addresses[index]}: {why})")
+                try:
+                    if index != own:
+                        socket.create_connection(place, _SECONDS_TO_CONNECT).close()
+                except (OSError, UnicodeError) as e:  # the latter of a bad name
+                    silent.append(f"host {index} ({addresses[index]}: {e})")
             if not silent:
                 return
             if time.monotonic() > said + _SECONDS_BETWEEN_LINES:
@@ -184,40 +195,6 @@ def connect(own: int) -> tf2.distribute.Strategy:
     # TensorFlow has installed a handler that waits for the other hosts; it is removed.
     signal.signal(signal.SIGTERM, handler)
     return strategy
-
-
-def _place(address: str) -> tuple[str, int]:
-    """The name and the port of an address, "name:port"."""
-    found = re.fullmatch(r"([^\s/,]+):([0-9]{1,5})", address)
-    if not found:
-        raise wrong("TF_CONFIG", f"'{address}'", "addresses name:port")
-    return found[1].strip("[]"), int(found[2])
-
-
-@contextlib.contextmanager
-def _listening(address: str, port: int) -> Iterator[None]:
-    """Listens at all addresses of this machine, as TensorFlow's server does."""
-    both = socket.has_dualstack_ipv6()
-    family = socket.AF_INET6 if both else socket.AF_INET
-    try:
-        server = socket.create_server(("", port), family=family, dualstack_ipv6=both)
-    except OSError as e:
-        found = f"{address}: {e.strerror}"
-        raise wrong("TF_CONFIG", found, "a port that is free here") from e
-    with server:
-        yield
-
-
-def _why_silent(place: tuple[str, int]) -> Optional[str]:
-    """Why the host does not answer; None if it does. An unknown name may belong to a container that
-    is not up yet."""
-    try:
-        socket.create_connection(place, _SECONDS_FOR_A_CONNECTION).close()
-    except OSError as e:
-        return e.strerror or str(e)
-    except UnicodeError:  # of a name with an empty part
-        return "not the name of a host"
-    return None
 
 
 # ---- lost hosts

@@ -7,16 +7,19 @@ import math
 import os
 import resource
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint
-from xlnet.settings.training import CACHE, JOURNAL_NAME, RunSettings
+from xlnet.settings.training import CACHE, JOURNAL_NAME
 from xlnet.support import files
 from xlnet.support.errors import wrong
+
+if TYPE_CHECKING:
+    from xlnet.engine.loop import TrainingRun
 
 _log = logging.getLogger(__name__)
 
@@ -52,32 +55,17 @@ class Progress:
     before, whose numbers are also added to `training.csv` and TensorBoard's files.
 
     Args:
-      settings: of the run.
+      run: what is trained. Hosts but the first only check that the numbers are finite.
       first: the step from which it resumes.
-      last: the last step.
-      unit: what throughput counts, and how many of them a step has.
-      with_perplexity: whether the loss is in nats per token.
-      is_chief: hosts but the first only check that the numbers are finite.
     """
 
-    def __init__(
-        self,
-        settings: RunSettings,
-        first: int,
-        last: int,
-        unit: tuple[str, int],
-        with_perplexity: bool,
-        is_chief: bool,
-    ):
-        self._model_dir, self._log_steps = settings.model_dir, settings.log_steps
-        self._path = os.path.join(settings.model_dir, JOURNAL_NAME)
-        self._first, self._last = first, last
-        self._unit, self._per_step = unit
-        self._with_perplexity = with_perplexity
-        self._is_chief = is_chief
+    def __init__(self, run: TrainingRun, first: int):
+        self._run, self._first = run, first
+        self._model_dir = run.settings.model_dir
+        self._path = os.path.join(self._model_dir, JOURNAL_NAME)
         self._losses: list[float] = []  # of the steps of the next line
         self._since = time.time()
-        if not self._is_chief:
+        if not run.devices.is_chief:
             return
         # A killed run may have written rows of later steps. They are dropped here and in
         # TensorBoard's files.
@@ -107,13 +95,14 @@ class Progress:
                 f"the newest checkpoint is of step {newest}; --learning_rate, lower"
             )
             raise wrong("loss", found, "finite numbers", remedy)
-        if not self._is_chief:
+        if not self._run.devices.is_chief:
             return
         self._losses.append(float(values["loss"]))
         if step == self._first + 1:
             _log.info("first step after %.1f s", time.time() - self._since)
-        if step % self._log_steps == 0 or step == self._last:
-            self._report(step, values)
+        last = self._run.optimization.train_steps
+        if step % self._run.settings.log_steps == 0 or step == last:
+            self._report(step, last, values)
             self._losses = []
             self._since = time.time()
 
@@ -121,27 +110,28 @@ class Progress:
         """Leaves out this time from the throughput of the next line."""
         self._since += seconds
 
-    def _report(self, step: int, values: dict[str, Any]) -> None:
+    def _report(self, step: int, last: int, values: dict[str, Any]) -> None:
         loss = float(np.mean(np.array(self._losses, np.float32)))
         pace = (time.time() - self._since) / len(self._losses)
-        per_second = self._per_step / pace
+        unit, of_a_step = self._run.unit
         perplexity = ""
-        if self._with_perplexity:
+        if self._run.with_perplexity:
             perplexity = f"  ppl {math.exp(min(loss, 50)):8.2f}"
         _log.info(
             "step %*d/%d  loss %7.4f%s  lr %.2e  gnorm %6.3f  %7.0f %s/s  left %s",
-            len(str(self._last)),
+            len(str(last)),
             step,
-            self._last,
+            last,
             loss,
             perplexity,
             values["learning_rate"],
             values["gradient_norm"],
-            per_second,
-            self._unit,
-            clock(pace * (self._last - step)),
+            of_a_step / pace,
+            unit,
+            clock(pace * (last - step)),
         )
-        values = dict(values, loss=loss, per_second=per_second, memory_gib=memory_gib())
+        values = dict(values, loss=loss, per_second=of_a_step / pace)
+        values["memory_gib"] = memory_gib()
         del values["stop"]
         row = [str(step)]
         for name in _COLUMNS[1:]:

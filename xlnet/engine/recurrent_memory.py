@@ -20,10 +20,10 @@ from xlnet.support import errors, files
 
 _log = logging.getLogger(__name__)
 
-_MEMORIES = (
-    "memories"  # the graph's collection of memory variables, one from each replica
-)
+# The graph's collection of memory variables, one from each replica.
+_MEMORIES = "memories"
 _SECONDS_FOR_OTHER_HOSTS = 600
+_FILE = re.compile(r"memory-(\d+)-(\d+)\.npy")  # step, first batch element
 
 
 class Memory:
@@ -111,41 +111,34 @@ class MemoryFiles:
     def _wait_for_all(self, step: int) -> None:
         """Waits until all hosts have saved: the chief writes its checkpoint after this, so none
         lacks a memory."""
-        began = looked = time.time()
-        misses = 0
+        began, looks = time.time(), 1
         while len(_saved(self._model_dir, step)) < self._devices.hosts:
             time.sleep(0.02)
-            now = time.time()
-            if now > began + _SECONDS_FOR_OTHER_HOSTS:
-                found = (
-                    f"no memory-{step}-*.npy of a host for {_SECONDS_FOR_OTHER_HOSTS} s"
-                )
+            waited = time.time() - began
+            if waited > _SECONDS_FOR_OTHER_HOSTS:
+                found = f"no memory-{step}-*.npy of a host for {waited:.0f} s"
                 raise errors.wrong(self._model_dir, found, "one directory of all hosts")
-            if now > looked + multi_host.SECONDS_BETWEEN_LOOKS:
-                host, looked = multi_host.missing(), time.time()
-                misses = misses + 1 if host else 0
-                if misses == multi_host.MISSES:
+            if waited > looks * multi_host.SECONDS_BETWEEN_LOOKS:
+                looks += 1
+                host = multi_host.missing()
+                if host:
                     raise multi_host.Lost(host)
 
 
 def forget(model_dir: str) -> None:
     """Removes the memories without a checkpoint."""
     kept = {step for step, _ in checkpoint.all_prefixes(model_dir)}
-    for step, _, path in _all_saved(model_dir):
-        if step not in kept:
-            os.remove(path)
+    for name in os.listdir(model_dir):
+        match = _FILE.fullmatch(name)
+        if match and int(match[1]) not in kept:
+            os.remove(os.path.join(model_dir, name))
 
 
 def _saved(model_dir: str, step: int) -> list[str]:
     """The files of a step, by their first batch element."""
-    return [path for saved_at, _, path in _all_saved(model_dir) if saved_at == step]
-
-
-def _all_saved(model_dir: str) -> list[tuple[int, int, str]]:
-    """(step, first batch element, path) of the files that are there, in order."""
     found = []
     for name in os.listdir(model_dir):
-        match = re.fullmatch(r"memory-(\d+)-(\d+)\.npy", name)
-        if match:
-            found.append((int(match[1]), int(match[2]), os.path.join(model_dir, name)))
-    return sorted(found)
+        match = _FILE.fullmatch(name)
+        if match and int(match[1]) == step:
+            found.append((int(match[2]), os.path.join(model_dir, name)))
+    return [path for _, path in sorted(found)]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import threading
-from collections.abc import Iterator
 from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
@@ -15,10 +13,6 @@ from xlnet.support.errors import Unfinished
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 _ASKED = "stop_asked"  # the graph's collection of the variable of each host
-
-
-class Interrupted(BaseException):
-    """A signal came during work that need not finish; no handler on its way up catches it."""
 
 
 def seen_by_all_hosts() -> tf.Tensor:
@@ -38,12 +32,16 @@ class StopSignal:
 
     A signal that was ignored when the program started stays ignored: shells start background jobs
     with SIGINT ignored.
+
+    Args:
+      ends_at_once: whether a signal raises `Unfinished`, as in work that starts again with the
+        same command; else it is noted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ends_at_once: bool = False) -> None:
+        self._ends_at_once = ends_at_once
         self._received: Optional[int] = None
         self._before: dict[int, Any] = {}
-        self._may_interrupt = False
 
     def __enter__(self) -> StopSignal:
         # Only the main thread may set handlers.
@@ -71,32 +69,9 @@ class StopSignal:
         self._received = signum
         # A second Ctrl-C has Python's own meaning.
         if signal.SIGINT in self._before:
-            signal.signal(signal.SIGINT, self._before[signal.SIGINT])
-        if self._may_interrupt:
-            self._may_interrupt = False
-            raise Interrupted()
-
-    @contextlib.contextmanager
-    def ends(self, work: str) -> Iterator[None]:
-        """A signal ends the work inside, which starts again with the same command.
-
-        Args:
-          work: what it is, for the error, such as "the evaluation".
-
-        Raises:
-          Unfinished: one has come, perhaps before.
-        """
-        self._may_interrupt = True
-        try:
-            if self._received:
-                raise Interrupted()
-            yield
-        except Interrupted:
-            raise Unfinished(
-                f"stopped by {self.name} in {work}; run the same command again"
-            ) from None
-        finally:
-            self._may_interrupt = False
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._ends_at_once:
+            raise Unfinished(f"stopped by {self.name}; run the same command again")
 
     def pass_on(self, session: tf.Session) -> None:
         """Tells the other hosts of a signal. Call it before each step."""

@@ -99,7 +99,7 @@ def _write(model: LoadedModel, directory: str) -> list[str]:
         tf.Session(config=devices.session_config()) as session,
     ):
         made = _build(model)
-        checkpoint.Restoring()(session, model.prefix)
+        checkpoint.restore(session, model.prefix, tf.global_variables())
         found = {}
         for name, signature in made.items():
             found[name] = tf.saved_model.predict_signature_def(*signature)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine.checkpoint import Restoring
+from xlnet.engine import checkpoint
 from xlnet.engine.devices import connect, set_up_process, without_registered_gradients
 from xlnet.settings.devices import DeviceSettings
 from xlnet.support import errors
@@ -87,7 +87,7 @@ class RestoredSession:
                     # be restored has left its variables in the graph; they count as new, too.
                     new = [v for v in tf.global_variables() if v not in self._restored]
                     if new:
-                        Restoring(new)(self.session, self._prefix)
+                        checkpoint.restore(self.session, self._prefix, new)
                     self._restored.update(new)
                 self._subgraphs[name] = subgraph
             return self._subgraphs[name]

@@ -3,8 +3,8 @@
 `modeling` is the paper: masks, distances, attention, layers, memory. `kernels` says what a layer's
 kernels are given and has the plain form of all but attention; `kernels_tuned` has the tuned forms,
 with explicit gradients; `kernels_tpu` attention for TPUs; `kernels_gpu` puts the programs of
-`fused_attention` into the graph for an NVIDIA GPU, `compile_attention` compiles them, and
-`kernels_gpu_check` compares them with the plain form. `layer_graph` puts the layers into
+`fused_attention` into the graph for an NVIDIA GPU, and `kernels_gpu_check` compares them with the
+plain form. `layer_graph` puts the layers into
 TensorFlow's graph: one by one, or as a function of all. `parameters` has the weights,
 `stateless_random` the random bits, `ops` small operations, `heads` the summary and the losses,
 `incremental` decoding.

@@ -67,19 +67,15 @@ def summarize(
     """
     # The dropouts of the network fold 1, 2, ... into the seed; folding in 0 first gives the summary
     # other masks. Everything is computed in float32, which costs little for one vector per example.
-    net = LayerContext(
-        config, run, None if seed is None else fold_in(seed, 0), first_row
-    )
+    if seed is not None:
+        seed = fold_in(seed, 0)
+    net = LayerContext(config, run, seed, first_row)
     net.dtype = tf.float32
     with tf.variable_scope(scope, reuse=tf.AUTO_REUSE):
         summary = _summary(net, sequence, summary_type, padding)
         if use_proj:
-            summary = tf.tanh(
-                dense(
-                    summary,
-                    *dense_weights(net, "summary", config.d_model, config.d_model),
-                )
-            )
+            weights = dense_weights(net, "summary", config.d_model, config.d_model)
+            summary = tf.tanh(dense(summary, *weights))
         return net.dropout(summary, run.dropout)
 
 
@@ -126,13 +122,12 @@ def _attention_summary(
 
     # All examples share the query, which checkpoints call a bias.
     query = net.variable("summary_bias", [config.d_model])
-    query = tf.broadcast_to(
-        query[None, None], [shape_of(sequence)[0], 1, config.d_model]
-    )
+    shape = [shape_of(sequence)[0], 1, config.d_model]
+    query = tf.broadcast_to(query[None, None], shape)
     mask = None
     if padding is not None:  # the query does not see it
-        # Of [B,1,Q]
-        mask = additive_mask(Mask(masked=tf.cast(padding, tf.bool)[:, None]))
+        masked = tf.cast(padding, tf.bool)[:, None]  # [B,1,Q]
+        mask = additive_mask(Mask(masked=masked))
     with tf.variable_scope("abs_attn"):  # "absolute", as positions are not relative
         q = project(query, "q")  # [B,N,1,H]
         k = project(sequence, "k")  # [B,N,Q,H]
@@ -200,14 +195,15 @@ def classification(
     return HeadOutputs(_softmax_cross_entropy(logits, labels), logits)
 
 
-def _dense(run: RunConfig, inputs: tf.Tensor, size: int, name: str) -> tf.Tensor:
+def _dense(
+    run: RunConfig, inputs: tf.Tensor, size: int, name: str, has_bias: bool = True
+) -> tf.Tensor:
+    width, bias = inputs.shape.as_list()[-1], None
     with tf.variable_scope(name):
-        kernel = get_weight(
-            "kernel", [inputs.shape.as_list()[-1], size], get_initializer(run)
-        )
-        return dense(
-            inputs, kernel, get_weight("bias", [size], tf.initializers.zeros())
-        )
+        kernel = get_weight("kernel", [width, size], get_initializer(run))
+        if has_bias:
+            bias = get_weight("bias", [size], tf.initializers.zeros())
+    return dense(inputs, kernel, bias)
 
 
 def _softmax_cross_entropy(
@@ -255,9 +251,11 @@ class HeadBuilder:
         self.padding = padding
         self.summary = summarize
 
-    def dense(self, inputs: tf.Tensor, size: int, name: str) -> tf.Tensor:
-        """[...,D] -> [...,size], by the variables `name`/kernel and `name`/bias."""
-        return _dense(self._run, inputs, size, name)
+    def dense(
+        self, inputs: tf.Tensor, size: int, name: str, has_bias: bool = True
+    ) -> tf.Tensor:
+        """[...,D] -> [...,size], by the variables `name`/kernel and, with a bias, `name`/bias."""
+        return _dense(self._run, inputs, size, name, has_bias)
 
     def dense_of_pairs(
         self, inputs: tf.Tensor, others: tf.Tensor, size: int, name: str
@@ -268,38 +266,22 @@ class HeadBuilder:
         The kernel is [D+E,size]; its two parts are multiplied separately, so that the k * T pairs
         are never built.
         """
-        widths = [x.shape.as_list()[-1] for x in (inputs, others)]
+        widths = [inputs.shape.as_list()[-1], others.shape.as_list()[-1]]
+        initializer = get_initializer(self._run)
         with tf.variable_scope(name):
-            kernel = get_weight(
-                "kernel", [sum(widths), size], get_initializer(self._run)
-            )
+            kernel = get_weight("kernel", [sum(widths), size], initializer)
             bias = get_weight("bias", [size], tf.initializers.zeros())
         of_input, of_other = tf.split(kernel, widths)
-        return (
-            dense(inputs, of_input, bias)[:, None] + dense(others, of_other)[:, :, None]
-        )
-
-    def linear(self, inputs: tf.Tensor, size: int, name: str) -> tf.Tensor:
-        """[...,D] -> [...,size], by the variable `name`/kernel: a dense layer without bias."""
-        with tf.variable_scope(name):
-            return dense(
-                inputs,
-                get_weight(
-                    "kernel",
-                    [inputs.shape.as_list()[-1], size],
-                    get_initializer(self._run),
-                ),
-            )
+        of_inputs = dense(inputs, of_input, bias)[:, None]
+        return of_inputs + dense(others, of_other)[:, :, None]
 
     def layer_norm(self, inputs: tf.Tensor, name: str) -> tf.Tensor:
         """Normalizes the last axis, by the variables `name`/gamma and `name`/beta."""
         width = inputs.shape.as_list()[-1:]
         with tf.variable_scope(name):
-            return layer_norm(
-                inputs,
-                get_weight("gamma", width, tf.initializers.ones()),
-                get_weight("beta", width, tf.initializers.zeros()),
-            )
+            gamma = get_weight("gamma", width, tf.initializers.ones())
+            beta = get_weight("beta", width, tf.initializers.zeros())
+        return layer_norm(inputs, gamma, beta)
 
     @staticmethod
     def beside_network() -> tf.variable_scope:

@@ -34,13 +34,12 @@ from xlnet.model.kernels import (
 )
 from xlnet.model.ops import count_to, repeated, shape_of
 from xlnet.model.stateless_random import in_32_bits, keys_of_rows, mixed
-from xlnet.support.errors import UserError
+from xlnet.support.errors import wrong
 
 BLOCK = 64  # queries and keys of a block
 ALIGNED_ROWS = 8
-MOST_QUERIES = (
-    65536  # of a head: each query has a number, head x MOST_QUERIES + position
-)
+# Of a head: each query has a number, head x MOST_QUERIES + position.
+MOST_QUERIES = 65536
 PRECISIONS = (tf.bfloat16, tf.float16)
 HEAD_SIZES = (16, 32, 64, 128)  # Triton's blocks are powers of two
 DTYPES = {
@@ -129,9 +128,8 @@ def relative_attention(
     else:
         same, other = tf.unstack(weights.seg_embed)  # [N,1,H]
         terms = (q + weights.r_s) * (same - other)
-        segment_score = (
-            tf.reduce_sum(tf.cast(terms, tf.float32), axis=-1) * scale
-        )  # [B,N,T]
+        terms = tf.cast(terms, tf.float32)
+        segment_score = tf.reduce_sum(terms, axis=-1) * scale  # [B,N,T]
         query_segment = _index_of(stream.segments, batch)
         key_segment = _index_of(stream.key_segments, batch)
 
@@ -147,13 +145,15 @@ def relative_attention(
             tf.cast(stream.first_distance_index, tf.int32), added, 0
         )
 
-    data = _Data(
+    # The integers, int32, in the order of the programs: [B,T] or one unused, [B,T], [B,K], [B,T],
+    # [B,K], [B,T], [B,2].
+    data = [
         first_distance_index,
         _padded(query_segment, added, 0),
         key_segment,
         *_ranks(stream.mask, batch, given_queries, added, num_keys),
         _dropout_keys(drops, batch),
-    )
+    ]
     programs = _Programs(
         sizes=_Sizes(
             T=num_queries,
@@ -175,18 +175,6 @@ def relative_attention(
 
 
 # ---- what the programs read ----
-
-
-class _Data(NamedTuple):
-    """Integers, int32: [B,T] or one unused, [B,T], [B,K], [B,T], [B,K], [B,T], [B,2]."""
-
-    first_distance_index: tf.Tensor
-    query_segment: tf.Tensor
-    key_segment: tf.Tensor
-    query_rank: tf.Tensor
-    key_rank: tf.Tensor
-    own_key: tf.Tensor
-    dropout_keys: tf.Tensor
 
 
 def _heads_inside(x: tf.Tensor) -> tf.Tensor:
@@ -275,9 +263,8 @@ def kept(shape: Sequence[int], drops: Dropout) -> tf.Tensor:
 
     # The constants are those of MurmurHash3's finalizer, as in `stateless_random`.
     bits = (query_hash ^ key_hash) * in_32_bits(0x85EBCA6B)  # [B,N,T,K]
-    bits = (bits ^ tf.bitwise.right_shift(bits, in_32_bits(15))) * in_32_bits(
-        0xC2B2AE35
-    )
+    bits = bits ^ tf.bitwise.right_shift(bits, in_32_bits(15))
+    bits = bits * in_32_bits(0xC2B2AE35)
 
     # A threshold in 32 bits: the fraction dropped_of_65536 / 65536 of all bit patterns is below.
     return bits >= in_32_bits(drops.dropped_of_65536 << 16)
@@ -308,7 +295,7 @@ def _attend(
     k_r: tf.Tensor,
     by_distance: tf.Tensor,
     segment_score: tf.Tensor,
-    data: _Data,
+    data: Sequence[tf.Tensor],
 ) -> tf.Tensor:
     """[B,T,N,H]; inputs as in `fused_attention.forward`."""
     sizes, batch, dtype = programs.sizes, programs.batch, programs.dtype
@@ -376,55 +363,32 @@ class _Programs(NamedTuple):
         """Runs a program of `fused_attention`: on each block of rows, head and example."""
         types = tuple(DTYPES[x.dtype] for x in [*inputs, *outputs])
         program = compiled(name, types, self.sizes, self.compute_capability)
-        assert program.num_parameters >= len(types), (
-            f"{name} takes {program.num_parameters}"
-        )
         # Triton's programs have further pointers at the end that they do not use; each gets a
         # buffer.
-        num_unused = program.num_parameters - len(types)
+        num_unused = program["num_parameters"] - len(types)
         unused = [tf.zeros([1 + i], tf.int32) for i in range(num_unused)]
         first_output = len(inputs)
         config = {
-            "name": program.name,
+            "name": program["name"],
             "kernel_type": "ptx",
-            "kernel_data": program.ptx,
+            "kernel_data": program["ptx"],
             "grid_x": math.ceil(num_rows / BLOCK),
             "grid_y": self.sizes.N,
             "grid_z": self.batch,
-            "block_x": program.threads,
+            "block_x": program["threads"],
             "block_y": 1,
             "block_z": 1,
-            "shared_mem_bytes": program.shared_bytes,
+            "shared_mem_bytes": program["shared_bytes"],
             "output_indices": list(range(first_output, first_output + len(outputs))),
         }
-        return list(
-            xla.custom_call_v2(
-                "__gpu$xla.gpu.ptx",
-                [*inputs, *unused],
-                list(outputs),
-                _attributes(config),
-            )
-        )
-
-
-def _attributes(values: dict[str, Any]) -> str:
-    """A dictionary as MLIR writes its attributes: JSON with names unquoted."""
-    pairs = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
-    return "{" + ", ".join(pairs) + "}"
+        # As MLIR writes attributes: JSON with names unquoted.
+        pairs = [f"{name} = {json.dumps(value)}" for name, value in config.items()]
+        attributes = "{" + ", ".join(pairs) + "}"
+        target, given = "__gpu$xla.gpu.ptx", [*inputs, *unused]
+        return list(xla.custom_call_v2(target, given, list(outputs), attributes))
 
 
 # ---- compiling ----
-
-
-class Program(NamedTuple):
-    """A compiled program. ptx: its code; threads, shared_bytes: of a block; num_parameters: how
-    many pointers it takes."""
-
-    name: str
-    ptx: str
-    threads: int
-    shared_bytes: int
-    num_parameters: int
 
 
 # Warps of a block, and how many blocks of keys are loaded ahead: the fastest on an H200
@@ -444,8 +408,9 @@ def compiled(
     types: tuple[str, ...],
     sizes: _Sizes,
     compute_capability: tuple[int, int],
-) -> Program:
-    """Compiles a program of `fused_attention`, in a process of its own: see `compile_attention`.
+) -> dict[str, Any]:
+    """Compiles a program of `fused_attention`, in a process of its own; returns what its
+    `compile_program` does.
 
     Args:
       name: its name there.
@@ -457,7 +422,7 @@ def compiled(
       UserError: Triton is not installed, or does not compile the program.
     """
     if importlib.util.find_spec("triton") is None:
-        raise UserError("fused_attention: Triton is not installed; pip install triton")
+        raise wrong("fused_attention", "no triton", "Triton", "pip install triton")
     major, minor = compute_capability
     warps, stages = _WARPS_AND_STAGES[name]
     request = {
@@ -470,7 +435,7 @@ def compiled(
         "ptx_version": PTX_VERSION,
     }
     done = subprocess.run(
-        [sys.executable, "-m", "xlnet.model.compile_attention"],
+        [sys.executable, "-m", "xlnet.model.fused_attention"],
         input=json.dumps(request),
         capture_output=True,
         text=True,
@@ -478,5 +443,5 @@ def compiled(
     )
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise UserError(f"fused_attention: Triton did not compile {name}: {reason}")
-    return Program(**json.loads(done.stdout))
+        raise wrong(f"fused_attention: {name}", reason, "a program that compiles")
+    return json.loads(done.stdout)

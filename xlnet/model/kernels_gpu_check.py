@@ -12,14 +12,10 @@ import tensorflow.compat.v1 as tf
 from xlnet.model import kernels_gpu, kernels_tuned, modeling
 from xlnet.model.kernels import Dropout, Kernels, Mask, Stream, Weights
 from xlnet.model.parameters import DTYPES
-from xlnet.support.errors import UserError
+from xlnet.support.errors import wrong
 
 _BATCH, _HEADS, _LENGTH, _MEMORY, _TARGETS = 2, 2, 96, 64, 24
 MOST_DIFFERENCE = 0.03  # of the norm of a result; bfloat16 alone makes 0.005 to 0.01
-NAMES = (
-    "the output",
-    *(f"the gradient of {name}" for name in "q k v k_r r_w r_r r_s".split()),
-)
 
 
 class _SameDropout(Dropout):
@@ -47,51 +43,34 @@ def check(
       UserError: the programs do not cover this head size or precision, do not run here, or a
         result differs by more than rounding does.
     """
-    if (
-        DTYPES[precision] not in kernels_gpu.PRECISIONS
-        or head_size not in kernels_gpu.HEAD_SIZES
-    ):
-        raise UserError(
-            "fused_attention: expected precision bf16 or fp16 and a d_head of "
-            f"{', '.join(map(str, kernels_gpu.HEAD_SIZES))}; found {precision} and {head_size}"
-        )
-
-    def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-        return tf2.function(function, jit_compile=True, autograph=False)
-
+    where, dtype = "fused_attention", DTYPES[precision]
+    sizes = kernels_gpu.HEAD_SIZES
+    if dtype not in kernels_gpu.PRECISIONS or head_size not in sizes:
+        given = f"precision {precision} and d_head {head_size}"
+        raise wrong(where, given, f"bf16 or fp16, and one of {sizes}")
     for targets in (0, _TARGETS):
         try:
-            found = differences(
-                compute_capability,
-                DTYPES[precision],
-                head_size,
-                targets,
-                config,
-                compiled,
-            )
+            found = difference(compute_capability, dtype, head_size, targets, config)
         except tf.errors.OpError as error:  # of XLA, or of the GPU's driver
             reason = str(error.message).splitlines()[0]
-            raise UserError(
-                f"fused_attention: does not run on this GPU: {reason}"
-            ) from error
-        for name, difference in zip(NAMES, found):
-            if not difference <= MOST_DIFFERENCE:  # NaN too
-                raise UserError(
-                    f"fused_attention: on this GPU {name} of the "
-                    f"{'query' if targets else 'content'} stream differs from the plain form by "
-                    f"{difference:.1%}, expected at most {MOST_DIFFERENCE:.0%}"
-                )
+            raise wrong(where, reason, "a GPU that runs its programs") from error
+        if not found <= MOST_DIFFERENCE:  # NaN too
+            expected = f"at most {MOST_DIFFERENCE:.0%}"
+            other = (
+                f"results on this GPU that differ by {found:.1%} from the plain form"
+            )
+            raise wrong(where, other, expected)
 
 
-def differences(
+def difference(
     compute_capability: tuple[int, int],
     dtype: tf.DType,
     head_size: int,
     targets: int,
     config: tf.ConfigProto,
-    compiled: Callable[[Callable[..., Any]], Callable[..., Any]],
-) -> list[float]:
-    """How far each result of the fused form is from the plain one, as a fraction of its norm.
+) -> float:
+    """How far a result of the fused form, the output or a gradient, is at most from the plain one,
+    as a fraction of its norm.
 
     Args:
       compute_capability: of the GPU.
@@ -99,17 +78,12 @@ def differences(
       head_size: H.
       targets: P, for the query stream; 0: the content stream.
       config: of the session.
-      compiled: what a function becomes that XLA compiles.
-
-    Returns:
-      A number for each of `NAMES`.
     """
     rng = np.random.RandomState(0)
     num_keys, queries = _MEMORY + _LENGTH, targets or _LENGTH
     rank = np.stack([rng.permutation(_LENGTH) for _ in range(_BATCH)])
-    positions = np.stack(
-        [np.sort(rng.permutation(_LENGTH)[:queries]) for _ in range(_BATCH)]
-    )
+    drawn = [rng.permutation(_LENGTH)[:queries] for _ in range(_BATCH)]
+    positions = np.sort(drawn, axis=1)
     of_memory = np.full((_BATCH, _MEMORY), modeling.RANK_OF_MEMORY)
 
     with tf.Graph().as_default(), tf.Session(config=config) as session:
@@ -161,8 +135,12 @@ def differences(
 
         tuned = kernels_tuned.tuned("xla", is_training=True)
         fused = kernels_gpu.fused(tuned, compute_capability)
-        plain = modeling.PLAIN
-        wanted = results(plain, tf.float32)(*inputs, d_output)
-        found = compiled(results(fused, dtype))(*inputs, d_output)
-        pairs = [(tf.cast(a, tf.float32), b) for a, b in zip(found, wanted)]
-        return session.run([tf.norm(a - b) / tf.norm(b) for a, b in pairs])
+        compiled = tf2.function(
+            results(fused, dtype), jit_compile=True, autograph=False
+        )
+        wanted = results(modeling.PLAIN, tf.float32)(*inputs, d_output)
+        differences = []
+        for found, exact in zip(compiled(*inputs, d_output), wanted):
+            distance = tf.norm(tf.cast(found, tf.float32) - exact)
+            differences.append(distance / tf.norm(exact))
+        return float(np.max(session.run(differences)))  # NaN too

@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.model.ops import gradients
 from xlnet.model.parameters import LayerContext
-from xlnet.model.stateless_random import folding
+from xlnet.model.stateless_random import fold_in
 
 
 def wrapped(layer: Callable[..., Any], net: LayerContext) -> Callable[..., Any]:
@@ -40,10 +40,9 @@ def wrapped(layer: Callable[..., Any], net: LayerContext) -> Callable[..., Any]:
     # for constants, and would compile for each batch.
     if run.traced_once and not is_compiled:
         function = traced_once(function)
-    fold = None if net.seed is None else folding(net.seed)
 
     def call(number: int, **inputs: Any) -> Any:
-        seed = None if fold is None else fold(-1 - number)
+        seed = None if net.seed is None else fold_in(net.seed, -1 - number)
         return function(seed, net.first_row, inputs)
 
     return call

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.model import kernels_tpu, kernels_tuned
 from xlnet.model.kernels import NO_DROPOUT, Dropout, Weights
-from xlnet.model.stateless_random import folding
+from xlnet.model.stateless_random import fold_in
 from xlnet.settings.network import RunConfig, XLNetConfig
 
 DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
@@ -43,15 +43,13 @@ class LayerContext:
         self.dtype = DTYPES[run.precision]
         self.kernels = kernels_tuned.choose(device, run.is_training, config.d_inner)
         if run.fused_attention:
-            from xlnet.model import (
-                kernels_gpu,
-            )  # imports a part of TensorFlow that others do not
+            # It imports a part of TensorFlow that others do not.
+            from xlnet.model import kernels_gpu
 
             self.kernels = kernels_gpu.fused(self.kernels, run.fused_attention)
         elif device == "tpu" and run.clamp_len < 0:
-            # clipped ones have no addition theorems
+            # Clipped distances have no addition theorems.
             self.kernels = kernels_tpu.without_shift(self.kernels)
-        self._fold = None if seed is None else folding(seed)
         self._dropouts = 0
 
     def variable(
@@ -78,9 +76,9 @@ class LayerContext:
         depend on the order in which its parts call this."""
         if not self.run.is_training or not rate:
             return NO_DROPOUT
-        assert self._fold is not None, "dropout in training needs a seed"
+        assert self.seed is not None, "dropout in training needs a seed"
         self._dropouts += 1
-        return Dropout(rate, self._fold(self._dropouts), self.first_row)
+        return Dropout(rate, fold_in(self.seed, self._dropouts), self.first_row)
 
 
 def get_initializer(run: RunConfig) -> tf.initializers.Initializer:

@@ -12,7 +12,7 @@ TPU folds in, it folds by another function: its dropout masks are others.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -38,37 +38,23 @@ def seed_of(low: Any, high: Any, dtype: tf.DType = tf.uint64) -> tf.Tensor:
 def fold_in(seed: tf.Tensor, number: Any) -> tf.Tensor:
     """A new seed of the same type, a function of both. number: of 32 bits, an int or a scalar
     tensor."""
-    return folding(seed)(number)
-
-
-def folding(seed: tf.Tensor) -> Callable[[Any], tf.Tensor]:
-    """`fold_in` of a seed, as a function of the number."""
     seed = tf.convert_to_tensor(seed)
     if seed.dtype == tf.uint32:
         # Philox multiplies to 64 bits, which a TPU would do in hundreds of operations.
         low, high = tf.unstack(seed)
-        scrambled = mixed(mixed(low) + high)
-        return lambda number: tf.stack([scrambled, in_32_bits(number)])
-
-    def fold(number: Any) -> tf.Tensor:
-        low = _whole_numbers([1], seed, _counter(0), tf.uint64) & tf.constant(
-            _LOW_HALF, tf.uint64
-        )
-        return low | _in_high_half(number)
-
-    return fold
+        return tf.stack([mixed(mixed(low) + high), in_32_bits(number)])
+    scrambled = _whole_numbers([1], seed, 0, tf.uint64)
+    return _in_low_half(scrambled) | _in_high_half(number)
 
 
 def _in_low_half(number: Any) -> tf.Tensor:
     if isinstance(number, int):
         return tf.constant(number & _LOW_HALF, tf.uint64)
-    return tf.cast(number, tf.uint64) & tf.constant(_LOW_HALF, tf.uint64)
+    return _in_64_bits(number) & tf.constant(_LOW_HALF, tf.uint64)
 
 
 def _in_high_half(number: Any) -> tf.Tensor:
-    if isinstance(number, int):
-        return tf.constant((number & _LOW_HALF) << 32, tf.uint64)
-    return tf.bitwise.left_shift(tf.cast(number, tf.uint64), tf.constant(32, tf.uint64))
+    return tf.bitwise.left_shift(_in_low_half(number), tf.constant(32, tf.uint64))
 
 
 def uniform(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
@@ -88,7 +74,7 @@ def bits16(shape: Sequence[Any], seed: tf.Tensor, first_row: Any = None) -> tf.T
     elements have no index."""
     if first_row is None:
         count = math.prod(shape)  # on the host, where `reduce_prod` does not run
-        words = _whole_numbers([(count + 1) // 2], seed, _counter(0), tf.uint32)
+        words = _whole_numbers([(count + 1) // 2], seed, 0, tf.uint32)
         bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])
         if not isinstance(count, int) or count % 2:
             bits = bits[:count]
@@ -133,14 +119,11 @@ def keys_of_rows(
     """
     row = in_32_bits(first_row) + in_32_bits(tf.range(rows))
     seed = tf.convert_to_tensor(seed)
-    if seed.dtype == tf.uint32:
-        low, high = tf.unstack(seed)
+    if seed.dtype == tf.uint64:
+        low = in_32_bits(seed)
+        high = in_32_bits(tf.bitwise.right_shift(seed, tf.constant(32, tf.uint64)))
     else:
-        key = _key(seed)
-        low = tf.cast(key & tf.constant(_LOW_HALF, tf.uint64), tf.uint32)
-        high = tf.cast(
-            tf.bitwise.right_shift(key, tf.constant(32, tf.uint64)), tf.uint32
-        )
+        low, high = tf.unstack(in_32_bits(seed))
     first = mixed(row ^ low)
     return first, mixed(first + high)
 
@@ -154,45 +137,35 @@ def mixed(x: tf.Tensor) -> tf.Tensor:
 
 def in_32_bits(number: Any) -> tf.Tensor:
     """uint32 of an int or a tensor, without its higher bits."""
-    return (
-        tf.constant(number, tf.uint32)
-        if isinstance(number, int)
-        else tf.cast(number, tf.uint32)
-    )
+    if isinstance(number, int):
+        return tf.constant(number, tf.uint32)
+    return tf.cast(number, tf.uint32)
+
+
+def _in_64_bits(number: Any) -> tf.Tensor:
+    """uint64 of an int or a tensor."""
+    if isinstance(number, int):
+        return tf.constant(number, tf.uint64)
+    return tf.cast(number, tf.uint64)
 
 
 def _words_of_rows(rows: Any, count: Any, seed: tf.Tensor, first_row: Any) -> tf.Tensor:
     """uint32 [rows, at least `count`]; each row uses its own values of the counter."""
     groups = -(-count // _GROUP)
-    passed = (
-        first_row * groups
-        if isinstance(first_row, int)
-        else (tf.cast(first_row, tf.uint64) * tf.constant(groups, tf.uint64))
-    )
-    return _whole_numbers([rows, groups * _GROUP], seed, _counter(passed), tf.uint32)
+    passed = _in_64_bits(first_row) * _in_64_bits(groups)
+    return _whole_numbers([rows, groups * _GROUP], seed, passed, tf.uint32)
 
 
 def _whole_numbers(
-    shape: Sequence[Any], seed: tf.Tensor, counter: tf.Tensor, dtype: tf.DType
+    shape: Sequence[Any], seed: Any, passed: Any, dtype: tf.DType
 ) -> tf.Tensor:
-    """Uniform over all values of `dtype`."""
+    """Uniform over all values of `dtype`. passed: the low half of the first value of the counter, a
+    number of 128 bits; its high half is 0."""
+    key = tf.convert_to_tensor(seed)
+    # The key is the seed itself, of either type. TensorFlow derives another key under XLA.
+    if key.dtype != tf.uint64:
+        key = tf.reshape(tf.bitcast(key, tf.uint64), [1])
+    counter = tf.stack([_in_64_bits(passed), _in_64_bits(0)])
     return tf.raw_ops.StatelessRandomUniformFullIntV2(
-        shape=shape, key=_key(seed), counter=counter, alg=_PHILOX, dtype=dtype
+        shape=shape, key=key, counter=counter, alg=_PHILOX, dtype=dtype
     )
-
-
-def _key(seed: Any) -> tf.Tensor:
-    """uint64 [1]: the seed itself, of either type. TensorFlow derives another key under XLA."""
-    seed = tf.convert_to_tensor(seed)
-    return (
-        seed
-        if seed.dtype == tf.uint64
-        else tf.reshape(tf.bitcast(seed, tf.uint64), [1])
-    )
-
-
-def _counter(passed: Any) -> tf.Tensor:
-    """uint64 [2]: the counter, a number of 128 bits with the low half first."""
-    if isinstance(passed, int):
-        return tf.constant([passed, 0], tf.uint64)
-    return tf.stack([passed, tf.zeros([], tf.uint64)])

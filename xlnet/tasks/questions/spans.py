@@ -184,7 +184,8 @@ class SpanHead(contract.Head):
             with tf.variable_scope("answer_class"):
                 both = tf.concat([of_start, of_cls], axis=1)
                 hidden = tf.tanh(nn.dense(both, width, "dense_0"))
-                answerable = nn.linear(nn.dropout(hidden), 1, "dense_1")
+                hidden = nn.dropout(hidden)
+                answerable = nn.dense(hidden, 1, "dense_1", has_bias=False)
                 outputs["cls_logits"] = answerable[:, 0]
         return outputs
 
