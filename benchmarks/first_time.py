@@ -97,9 +97,8 @@ def settings_in(data, directory):
         names = sorted({topics[int(each[1]) - 1] for each in (first, second)})
         several.append([f"{first[0][:200]} {second[0][:200]}", ",".join(names)])
     choices = []
-    for path in sorted(glob.glob(os.path.join(data, "RACE", "train", "middle", "*")))[
-        :125
-    ]:
+    articles = sorted(glob.glob(os.path.join(data, "RACE", "train", "middle", "*")))
+    for path in articles[:125]:
         article = files.read_json(path, "article")
         for question, options, answer in zip(
             article["questions"], article["options"], article["answers"]
@@ -193,14 +192,13 @@ def row_of(name, case, sample, directory):
     metric = next(key for key in best if key != "step")
     constant = (found["constant_answer"] or {}).get(metric)
     words = of_words(case, metric) if case.program == "classify" else None
-    verdict = [line[9:] for line in done.stderr.split("\n") if line[:9] == "verdict: "]
-    verdict = verdict or [
-        line[9:] for line in done.stdout.split("\n") if line[:9] == "verdict: "
-    ]
-    numbers = [
-        "" if value is None else f"{value:.3f}"
-        for value in (best[metric], constant, words)
-    ]
+    verdict = []
+    for line in [*done.stderr.split("\n"), *done.stdout.split("\n")]:
+        if line.startswith("verdict: "):
+            verdict.append(line[9:])
+    numbers = []
+    for value in (best[metric], constant, words):
+        numbers.append("" if value is None else f"{value:.3f}")
     said = "; ".join(verdict[1:]) or "nothing to complain about"
     return f"| {name} | {metric} | {' | '.join(numbers)} | {seconds:.0f} | {said} |"
 
@@ -238,9 +236,9 @@ def of_words(case, metric):
     choices = task.head.num_choices(False)
     texts = {}
     for part, rows in parts.items():
-        texts[part] = [
-            " ".join(filter(None, pair)) for row in rows for pair in row.pairs
-        ]
+        texts[part] = []
+        for row in rows:
+            texts[part] += [" ".join(filter(None, pair)) for pair in row.pairs]
     train, dev = words.fit_transform(texts["train"]), words.transform(texts["dev"])
     if choices > 1:  # whether an answer is the right one
         right = np.eye(choices)[gold["train"]].ravel()

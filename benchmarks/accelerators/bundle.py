@@ -26,11 +26,11 @@ PACKAGES = (
     "absl-py astunparse flatbuffers gast google_pasta opt_einsum protobuf six termcolor "
     "wrapt keras namex optree sentencepiece==0.2.1 google-crc32c ijson"
 ).split()
-CONTAINER = struct.pack(
-    "<I", 0xBA55ED50
-)  # begins the code of one source file for all GPUs
+# Begins the code of one source file for all GPUs.
+CONTAINER = struct.pack("<I", 0xBA55ED50)
 ELF = 2  # machine code; 1 is PTX
 PLUGIN = "python/profiler/internal/_pywrap_profiler_plugin"
+LEFT_OUT = "^tensorflow/include/|libcudadevrt|_static.a|/nvvm/lib64/|" + PLUGIN
 
 
 def keep_only(path, capability):
@@ -89,32 +89,11 @@ def main():
     site = tree / "site"
     for wheel in given.wheels.glob("*.whl"):
         with zipfile.ZipFile(wheel) as file:
-            file.extractall(
-                site,
-                [
-                    name
-                    for name in file.namelist()
-                    if not re.search(
-                        "^tensorflow/include/|libcudadevrt|_static.a|/nvvm/lib64/|"
-                        + PLUGIN,
-                        name,
-                    )
-                ],
-            )
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--no-deps",
-            "--target",
-            site,
-            *PACKAGES,
-        ],
-        check=True,
-    )
+            for name in file.namelist():
+                if not re.search(LEFT_OUT, name):
+                    file.extract(name, site)
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
+    subprocess.run([*command, "--target", site, *PACKAGES], check=True)
     (site / "tensorflow" / (PLUGIN + ".py")).write_text("")
     for name in ("libtensorflow_cc.so.2", "libtensorflow_framework.so.2"):
         keep_only(site / "tensorflow" / name, given.compute_capability)

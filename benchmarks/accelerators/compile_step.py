@@ -89,11 +89,9 @@ def sum_results(module, replicas, kept):
     from jax._src.lib.mlir import ir
     from jax._src.lib.mlir.dialects import hlo
 
-    main = next(
-        operation
-        for operation in module.body.operations
-        if ir.StringAttr(operation.attributes["sym_name"]).value == "main"
-    )
+    for main in module.body.operations:
+        if ir.StringAttr(main.attributes["sym_name"]).value == "main":
+            break
     block = main.regions[0].blocks[0]
     done = list(block.operations)[-1]
     groups = ir.DenseElementsAttr.get(
@@ -168,11 +166,14 @@ def print_traffic(module, top):
     above, is not counted. Of a stacked tensor only the slice that a kernel reads or writes counts.
     """
     kernels = kernels_of(computations_of(module), "ENTRY")
-    read, written, cycles = (
-        sum(kernel.times * kernel[part] for kernel in kernels) for part in (1, 2, 3)
-    )
+    count = read = written = cycles = 0
+    for kernel in kernels:
+        count += kernel.times
+        read += kernel.times * kernel.read
+        written += kernel.times * kernel.written
+        cycles += kernel.times * kernel.cycles
     print(
-        f"{sum(kernel.times for kernel in kernels)} kernels and copies, of {len(kernels)} in the "
+        f"{count} kernels and copies, of {len(kernels)} in the "
         f"program, read {read / 1e9:.1f} GB and write {written / 1e9:.1f} GB, "
         f"{(read + written) / 1e9:.1f} GB together"
     )
@@ -259,10 +260,8 @@ def kernels_of(computations, computation):
 def loop_of(computations, rest):
     """How often a loop runs, and the name of its body. The network's loops count from 0 to a
     constant; the compiler of GPUs writes the number down."""
-    condition, body = (
-        re.search(part + r"=%?([\w.\-]+)", rest).group(1)
-        for part in ("condition", "body")
-    )
+    condition = re.search(r"condition=%?([\w.\-]+)", rest).group(1)
+    body = re.search(r"body=%?([\w.\-]+)", rest).group(1)
     lines = "\n".join(computations[condition])
     found = re.search(r'"known_trip_count":\{"n":"(\d+)"', rest) or re.search(
         r" s32\[\]\S* constant\((\d+)\)", lines
@@ -288,9 +287,8 @@ def slices_of(lines):
         of_it = users.get(parameter, [])
         if all(kind.startswith("dynamic-") and not place for kind, place, _ in of_it):
             # An update of a slice reads nothing of the tensor that it is put into.
-            of_slices[index] = sum(
-                sizes[user] for kind, _, user in of_it if kind == "dynamic-slice"
-            )
+            read = [sizes[user] for kind, _, user in of_it if kind == "dynamic-slice"]
+            of_slices[index] = sum(read)
     return of_slices, old
 
 

@@ -32,11 +32,10 @@ def options_of(text):
         {"work": "pretrain", "precision": "bf16", "config": "configs/model/base.json"},
         **json.loads(text),
     )
-    sizes = {
-        name: given.pop(name)
-        for name in ("batch", "length", "memory", "targets")
-        if name in given
-    }
+    sizes = {}
+    for name in ("batch", "length", "memory", "targets"):
+        if name in given:
+            sizes[name] = given.pop(name)
     work = dataclasses.replace(works.WORKS[given.pop("work")], **sizes)
     with open(given.pop("config"), encoding="utf-8") as file:
         config = json.load(file)
@@ -64,16 +63,14 @@ def run(directory, text):
         work, XLNetConfig(**config), options
     )
     graph = tf.get_default_graph()
-    (call,) = [
-        op
-        for op in graph.get_operations()
-        if "_XlaMustCompile" in op.node_def.attr and op.get_attr("_XlaMustCompile")
-    ]
+    for call in graph.get_operations():
+        if "_XlaMustCompile" in call.node_def.attr and call.get_attr("_XlaMustCompile"):
+            break
     variables = {v.handle.name: v for v in tf.global_variables()}
-    readable = [
-        variables[x.name].read_value() if x.dtype == tf.resource else x
-        for x in call.inputs
-    ]
+    readable = []
+    for x in call.inputs:
+        is_variable = x.dtype == tf.resource
+        readable.append(variables[x.name].read_value() if is_variable else x)
     with tf.Session(config=session_config) as session:
         session.run(tf.global_variables_initializer())
         before = session.run(readable, feed) if values else None

@@ -100,11 +100,9 @@ def parameters(text):
     """Shape and dtype of each parameter of the main function."""
     with internal.make_ir_context():
         module = ir.Module.parse(text)
-        main = next(
-            operation
-            for operation in module.body.operations
-            if str(operation.attributes["sym_name"]) == '"main"'
-        )
+        for main in module.body.operations:
+            if str(main.attributes["sym_name"]) == '"main"':
+                break
         types = [ir.RankedTensorType(each) for each in main.type.inputs]
         return [(tuple(each.shape), DTYPES[str(each.element_type)]) for each in types]
 
@@ -113,23 +111,21 @@ def compare(directory, executable, shapes, tolerance):
     """Prints the largest relative difference of loss, gradients and memories to TensorFlow's;
     returns whether it is within `tolerance`."""
     values = np.load(os.path.join(directory, "values.npz"))
-    given = iter(
-        values[f"in{i}"] for i in range(sum(n.startswith("in") for n in values.files))
-    )
-    # Inputs that are constants for XLA are not parameters.
-    kept = [
-        np.asarray(next(x for x in given if x.shape == shape)).astype(dtype)
-        for shape, dtype in shapes
-    ]
+    # Inputs that are constants for XLA are not parameters: they are left out here.
+    kept, number = [], 0
+    for shape, dtype in shapes:
+        while values[f"in{number}"].shape != shape:
+            number += 1
+        kept.append(values[f"in{number}"].astype(dtype))
+        number += 1
     outputs = run(executable, placed(kept))
     wanted = [values[f"out{i}"] for i in range(len(outputs))]
+    differences = []
+    for a, b in zip(outputs, wanted):
+        largest = np.abs(np.asarray(a, "f8") - b).max()
+        differences.append(largest / (np.abs(b).max() + 1e-30))
     # NumPy's maximum, as Python's leaves out a NaN that is not the first number.
-    worst = np.max(
-        [
-            np.abs(np.asarray(a, "f8") - b).max() / (np.abs(b).max() + 1e-30)
-            for a, b in zip(outputs, wanted)
-        ]
-    )
+    worst = np.max(differences)
     print(
         f"{directory}: loss {outputs[0]:.7f}, TensorFlow's {wanted[0]:.7f}; largest difference of "
         f"{len(outputs)} outputs: {worst:.2g} of the largest value"
@@ -162,12 +158,11 @@ def compare_steps(directory, outputs, first_directory, first, tolerance):
         "those that differ most:"
     )
     for index in np.argsort(differences)[::-1][:5]:
-        norms = [
-            float(np.linalg.norm(np.asarray(x[index], "f8"))) for x in (outputs, first)
-        ]
+        own = np.linalg.norm(np.asarray(outputs[index], "f8"))
+        other = np.linalg.norm(np.asarray(first[index], "f8"))
         print(
             f"  {index}: {outputs[index].shape}, {differences[index]:.2g}, norms "
-            f"{norms[0]:.3g} and {norms[1]:.3g}"
+            f"{own:.3g} and {other:.3g}"
         )
     return is_within(np.median(differences), tolerance)
 
@@ -218,16 +213,14 @@ def list_kernels(executable, arrays, top):
         (path,) = glob.glob(directory + "/**/*.trace.json.gz", recursive=True)
         with gzip.open(path) as file:
             events = json.load(file)["traceEvents"]
-    lanes = {
-        (e["pid"], e["tid"]): e["args"]["name"]
-        for e in events
-        if e.get("name") == "thread_name"
-    }
+    lanes = {}
+    for event in events:
+        if event.get("name") == "thread_name":
+            lanes[event["pid"], event["tid"]] = event["args"]["name"]
     total, count = collections.Counter(), collections.Counter()
     for event in events:
-        if event.get("ph") == "X" and "Stream" in lanes.get(
-            (event["pid"], event["tid"]), ""
-        ):
+        lane = lanes.get((event.get("pid"), event.get("tid")), "")
+        if event.get("ph") == "X" and "Stream" in lane:
             total[event["name"]] += event["dur"] / 3e3
             count[event["name"]] += 1
     print(
@@ -270,14 +263,11 @@ def main():
         arrays = placed(random_inputs(shapes, work, about["config"]))
         seconds, loss = timed(executable, arrays, given.steps, 3)
         used = costs.step_operations(about["config"], work) / seconds / 1e12
-        share = (
-            f", {100 * used / given.peak_tflops:.1f} % of the peak"
-            if given.peak_tflops
-            else ""
-        )
-        memory = (jax.devices()[0].memory_stats() or {}).get(
-            "peak_bytes_in_use", 0
-        ) / 2**30
+        share = ""
+        if given.peak_tflops:
+            share = f", {100 * used / given.peak_tflops:.1f} % of the peak"
+        stats = jax.devices()[0].memory_stats() or {}
+        memory = stats.get("peak_bytes_in_use", 0) / 2**30
         print(
             f"{work.kind} {work.batch} x {work.length}, {about['precision']}: {seconds:.4f} s, "
             f"{work.tokens / seconds:.0f} tokens/s, {used:.1f} TFLOP/s{share}, loss {loss:.3f}, "

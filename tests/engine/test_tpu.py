@@ -1,7 +1,7 @@
 """A training step as TPUs would run it, traced by `TPUStrategy` without one.
 
-What `benchmarks/compile_step.py` compiles for a TPU is that step, without the sum over replicas and
-the update.
+What `benchmarks/accelerators/compile_step.py` compiles for a TPU is that step, without the sum over
+replicas and the update.
 """
 
 import collections
