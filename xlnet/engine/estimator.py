@@ -13,7 +13,7 @@ import concurrent.futures
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, Protocol
 
 import numpy as np
 import tensorflow as tf2
@@ -27,6 +27,8 @@ from xlnet.engine.devices import (
     set_up_process,
     without_registered_gradients,
 )
+from xlnet.settings.network import XLNetConfig
+from xlnet.settings.training import OptimizationSettings, RunSettings
 from xlnet.support import errors
 
 
@@ -42,6 +44,50 @@ class EstimatorSpec(NamedTuple):
     loss: tf.Tensor
     train_op: tf.Operation
     scalars: Mapping[str, tf.Tensor] = MappingProxyType({})
+
+
+class TrainingRun(Protocol):
+    """What the loop needs of a run: of `pretraining.run.PretrainingRun` or of
+    `finetuning.run.FineTuningRun`.
+
+    Attributes:
+      settings: of the run.
+      optimization: the length of training among them.
+      config: the architecture.
+      devices: of the run.
+      unit: what throughput counts, and how many of them a step has.
+      with_perplexity: whether the loss is in nats per token, so that there is a perplexity.
+    """
+
+    @property
+    def settings(self) -> RunSettings: ...
+    @property
+    def optimization(self) -> OptimizationSettings: ...
+    @property
+    def config(self) -> XLNetConfig: ...
+    @property
+    def devices(self) -> Devices: ...
+    @property
+    def unit(self) -> tuple[str, int]: ...
+    @property
+    def with_perplexity(self) -> bool: ...
+
+    def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
+        """The training step of a replica."""
+
+    def batches(self, start: int) -> tf.data.Dataset:
+        """This host's batches from the batch `start` on, counted over the run, divided among its
+        replicas."""
+
+    def banner(self) -> dict[str, str]:
+        """What is trained on what, in lines by their names."""
+
+    def write_document(self) -> None:
+        """Writes what the run is into the model directory."""
+
+    def check_host(self) -> None:
+        """Raises UserError if this host has other settings than the first one, which has written
+        the document."""
 
 
 class Training:

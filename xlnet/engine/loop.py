@@ -13,68 +13,18 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint, progress, recurrent_memory
 from xlnet.engine.best_checkpoint import BestCheckpoint
-from xlnet.engine.devices import Devices, set_up_process
-from xlnet.engine.estimator import Estimator, EstimatorSpec, Training
+from xlnet.engine.devices import set_up_process
+from xlnet.engine.estimator import Estimator, Training, TrainingRun
 from xlnet.engine.progress import Progress
 from xlnet.engine.recurrent_memory import MemoryFiles
 from xlnet.engine.stop_signal import StopSignal
-from xlnet.settings.network import XLNetConfig
-from xlnet.settings.training import (
-    JOURNAL_NAME,
-    RUN_NAME,
-    OptimizationSettings,
-    RunSettings,
-)
+from xlnet.settings.training import JOURNAL_NAME, RUN_NAME
 from xlnet.support import files, lock
 from xlnet.support.errors import Unfinished, wrong
 
 _log = logging.getLogger(__name__)
 
 LOCK = "training.lock"  # in a model directory; locked by the process that trains there
-
-
-class TrainingRun(Protocol):
-    """What the loop needs of a run: of `pretraining.run.PretrainingRun` or of
-    `finetuning.run.FineTuningRun`.
-
-    Attributes:
-      settings: of the run.
-      optimization: the length of training among them.
-      config: the architecture.
-      devices: of the run.
-      unit: what throughput counts, and how many of them a step has.
-      with_perplexity: whether the loss is in nats per token, so that there is a perplexity.
-    """
-
-    @property
-    def settings(self) -> RunSettings: ...
-    @property
-    def optimization(self) -> OptimizationSettings: ...
-    @property
-    def config(self) -> XLNetConfig: ...
-    @property
-    def devices(self) -> Devices: ...
-    @property
-    def unit(self) -> tuple[str, int]: ...
-    @property
-    def with_perplexity(self) -> bool: ...
-
-    def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
-        """The training step of a replica."""
-
-    def batches(self, start: int) -> tf.data.Dataset:
-        """This host's batches from the batch `start` on, counted over the run, divided among its
-        replicas."""
-
-    def banner(self) -> dict[str, str]:
-        """What is trained on what, in lines by their names."""
-
-    def write_document(self) -> None:
-        """Writes what the run is into the model directory."""
-
-    def check_host(self) -> None:
-        """Raises UserError if this host has other settings than the first one, which has written
-        the document."""
 
 
 class Evaluator(Protocol):

@@ -7,19 +7,17 @@ import math
 import os
 import resource
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint
+from xlnet.engine.estimator import TrainingRun
 from xlnet.settings.training import CACHE, JOURNAL_NAME
 from xlnet.support import files
 from xlnet.support.errors import wrong
-
-if TYPE_CHECKING:
-    from xlnet.engine.loop import TrainingRun
 
 _log = logging.getLogger(__name__)
 

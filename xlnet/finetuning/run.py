@@ -101,7 +101,7 @@ class FineTuningRun:
         )
         return EstimatorSpec(loss, update, scalars)
 
-    # -- what the loop needs besides, see `loop.TrainingRun`
+    # -- what the loop needs besides, see `estimator.TrainingRun`
 
     @property
     def config(self) -> XLNetConfig:

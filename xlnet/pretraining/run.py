@@ -175,7 +175,7 @@ class PretrainingRun:
             settings.next_segment_loss > 0,
         )
 
-    # -- what the loop needs besides, see `loop.TrainingRun`
+    # -- what the loop needs besides, see `estimator.TrainingRun`
 
     @property
     def unit(self) -> tuple[str, int]:
