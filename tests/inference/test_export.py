@@ -360,7 +360,7 @@ def test_what_cannot_be_exported(quick_start, models, tmp_path, monkeypatch, cap
     exporter.export(models("memory"), target)
     message = (
         "long_document: found memory, expected truncate, which a graph has; "
-        " serve the model directory, or take the signature ids"
+        "serve the model directory, or take the signature ids"
     )
     missing = message if tensorflow_text else "raw text: found no tensorflow-text"
     assert "note: no signature text: " + missing in caplog.text

@@ -12,7 +12,7 @@ import itertools
 import json
 import logging
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
@@ -290,7 +290,7 @@ def _length(choices: Sequence[tuple]) -> int:
 def write_records(
     directory: str,
     name: str,
-    examples: Collection[Any],
+    examples: Sequence[Any],
     tokenizer: Tokenizer,
     layout: Layout,
     *,
@@ -304,8 +304,7 @@ def write_records(
     `<directory>/<name>.<hash>.tfrecord`.
 
     Args:
-      examples: `Example`s, or what else `encode` takes and `json` can write; read twice, some
-        thousands at a time.
+      examples: `Example`s, or what else `encode` takes and `json` can write.
       encode: function of (examples, tokenizer, layout), with the result of `arrays_of`, perhaps
         without the counts of tokens.
       options: what else it depends on, the options of the task.
@@ -323,8 +322,8 @@ def write_records(
         *options,
     ]
     digest = hashlib.sha256(json.dumps(settings).encode())
-    for block in _blocks(examples):
-        digest.update(json.dumps(block).encode())
+    for example in examples:
+        digest.update(json.dumps(example).encode())
     path = os.path.join(directory, f"{name}.{digest.hexdigest()[:16]}.tfrecord")
 
     if os.path.exists(path):  # an earlier run has written it
@@ -337,15 +336,15 @@ def write_records(
     count = pieces = unknown = cut = 0
     # Records are written as they are made, under another name until all are there.
     with files.replacing(path) as temporary, open(temporary, "wb") as f:
-        for block in _blocks(examples):
+        for begin in range(0, len(examples), _EXAMPLES_AT_ONCE):
+            block = examples[begin : begin + _EXAMPLES_AT_ONCE]
             arrays, windows = encode(block, tokenizer, layout)
             # All records of an example have the same counts: those of its first one are taken.
             is_cut = pop_token_counts(arrays).is_cut[np.cumsum(windows) - windows]
             cut += np.count_nonzero(is_cut)
             ids = arrays["input_ids"][arrays["input_mask"] == 0]
-            pieces += np.count_nonzero(
-                ~np.isin(ids, [tokenizer.sep_id, tokenizer.cls_id])
-            )
+            is_special = np.isin(ids, [tokenizer.sep_id, tokenizer.cls_id])
+            pieces += np.count_nonzero(~is_special)
             unknown += np.count_nonzero(ids == tokenizer.unk_id)
             serialized = to_bytes.encode(arrays)
             count += len(serialized)
@@ -359,13 +358,6 @@ def write_records(
         ratio = 100 * cut / len(examples)
         _log.warning("note: train: %.1f %% of %s", ratio, CUT_WORDS)
     return Records(path, count)
-
-
-def _blocks(examples: Iterable[Any]) -> Iterator[list[Any]]:
-    """Yields lists of a thousand examples."""
-    rest = iter(examples)
-    while block := list(itertools.islice(rest, _EXAMPLES_AT_ONCE)):
-        yield block
 
 
 # ---- batches in memory
@@ -403,11 +395,8 @@ def batches_by_length(
         return values.reshape(len(values), -1, row_length)
 
     by_token = (*IDS, *padding.token_features)
-    # The length of each text: from its first token to the end of the row or, if padding is on the
-    # right, from the beginning to its last token. Of choices that of the longest.
     is_text = split(records["input_mask"]) < 1  # [m,C,T]
-    is_text = is_text[:, :, ::-1] if padding.side == "right" else is_text
-    lengths = (row_length - is_text.argmax(axis=2)).max(axis=1)  # [m]
+    lengths = is_text.sum(axis=2).max(axis=1)  # [m], of choices that of the longest
     order = np.argsort(lengths, kind="stable")
     choices = is_text.shape[1]
     begin = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -85,7 +85,7 @@ class SpanReader(contract.Reader):
             _log.warning("note: train: without %s", lost)
         return kept
 
-    def examples(self, rows: Sequence[Row]) -> Collection[squad.Question]:
+    def examples(self, rows: Sequence[Row]) -> Sequence[squad.Question]:
         found = []
         for row in rows:
             context, question = row.pairs[0]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Optional
 
 import numpy as np
@@ -133,7 +133,7 @@ class TaggingReader(contract.Reader):
         cells = {self._words_key: asked.text_a}
         return self._of_cells(cells, id, need_labels=False)
 
-    def examples(self, rows: Sequence[Row]) -> Collection:
+    def examples(self, rows: Sequence[Row]) -> Sequence:
         return list(map(self._example, rows))
 
     def _example(self, row: Row) -> TaggedExample:

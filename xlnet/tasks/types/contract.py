@@ -114,7 +114,7 @@ class Reader(_TaskComponent, TableReader):
         """The rows to train on, made of those of the train file in `data_dir`."""
         return rows
 
-    def examples(self, rows: Sequence[Row]) -> Collection[Any]:
+    def examples(self, rows: Sequence[Row]) -> Sequence[Any]:
         """The argument of `encode` for each row: n `encoding.Example`s that fit into JSON."""
         labels = self.type.targets(self.task, rows).tolist()
         return [encoding.Example(row.pairs, each) for row, each in zip(rows, labels)]
@@ -230,7 +230,7 @@ class Head(_TaskComponent):
         """
         import tensorflow.compat.v1 as tf
 
-        names, values = self.task.scorer.probabilities, outputs["values"]
+        names, values = self.task.scorer.probabilities, outputs.get("values")
         if self.has_scores:
             return {"score": values}
         if not names:
