@@ -230,11 +230,12 @@ class Head(_TaskComponent):
         """
         import tensorflow.compat.v1 as tf
 
-        names, values = self.task.scorer.probabilities, outputs.get("values")
+        names = self.task.scorer.probabilities
         if self.has_scores:
-            return {"score": values}
+            return {"score": outputs["values"]}
         if not names:
             return outputs
+        values = outputs["values"]
         if self.label_shape:
             return {"is_label": values >= threshold, "probabilities": values}
         ids = tf.argmax(values, axis=1)
