@@ -69,7 +69,7 @@ def finetuning(kind, network, settings, is_fixed=False):
     task = Task(
         "custom", Columns(("text",), (), ("label",)), labels, (), TASK_TYPES[kind]
     )
-    task = custom.with_options(task, settings)
+    task = custom.with_options(task, vars(settings))
     tuned = FineTunedTask(task, settings)
     model = TaskModel(CONFIG, tuned, NetworkSettings(**network))
     no_data = dict(data=None, rows=(), records=None, document=None)

@@ -128,7 +128,7 @@ def test_heads(kind):
         (),
         TASK_TYPES[kind],
     )
-    task = custom.with_options(task, settings)
+    task = custom.with_options(task, vars(settings))
     length = FineTunedTask(task, settings).layout.max_seq_length
     choices = task.head.num_choices(True)
     random = np.random.RandomState(0)

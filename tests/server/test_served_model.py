@@ -25,7 +25,7 @@ ROWS = {
     "regression": ["kamat", LONG],
     "multiple_choice": [
         {"text_a": "kamat", "text_b": "which _", "choices": ["a", "b", "c"]},
-        {"text_a": "mitel", "text_b": "which", "choices": ["a", "b", " "]},
+        {"text_a": "mitel", "text_b": "which", "choices": ["a", "b", "d"]},
     ],
     "ranking": [{"text_a": "kamat", "text_b": "mitel dakar"}],
     "tagging": ["kamat  telok,rokmi 2010", "sol"],

@@ -251,32 +251,30 @@ def test_gaps_are_those_of_the_data_sets_that_have_some(tmp_path):
 
 
 def test_answers_in_one_column_of_json_lines(tmp_path):
-    """As many as each row has, up to those of the train file."""
+    """As many in each row, as in the train file."""
+    row = '{"text_a": "s", "all": %s, "label": %d}'
     write(
         tmp_path,
         "train.jsonl",
-        '{"text_a": "s", "all": ["x", "y"], "label": 1}',
-        '{"text_a": "s", "all": ["x", "y", "z"], "label": 0}',
+        row % ('["x", "y", "z"]', 1),
+        row % ('["x", "u", "z"]', 0),
     )
-    write(
-        tmp_path,
-        "dev.jsonl",
-        '{"text_a": "s", "all": ["x", "y", "z", "u"], "label": 1}',
-    )
-    write(tmp_path, "test.jsonl", '{"text_a": "s", "all": ["x", "y"], "label": 2}')
+    write(tmp_path, "dev.jsonl", row % ('["x", "y"]', 1))
     task = own(tmp_path, choice_columns="all", label_form="indices")
     assert task.labels == ("0", "1", "2")
-    rows = read_rows(task, str(tmp_path), "train")
-    assert [row.pairs for row in rows] == [
-        (("s", "x"), ("s", "y")),
-        (("s", "x"), ("s", "y"), ("s", "z")),
-    ]
-    for split, message in (
-        ("dev", "dev.jsonl:1: 4 answers, expected at most 3"),
-        ("test", "test.jsonl:1: label '2', but the row has 2 answers"),
+    first, _ = read_rows(task, str(tmp_path), "train")
+    assert first.pairs == (("s", "x"), ("s", "y"), ("s", "z"))
+    with pytest.raises(UserError, match="dev.jsonl:1: 2 answers, expected 3"):
+        read_rows(task, str(tmp_path), "dev")
+    for answers, label, message in (
+        ('["x", "y"]', 1, "rows of 3 and of 2 answers, .*--choice_columns"),
+        ('["x", "y", "z"]', 3, "the label '3', expected one of 0, 1, 2; --label_form"),
+        ('["x", "", "z"]', 1, "train.jsonl:2: column 'all': .*none empty"),
     ):
+        lines = row % ('["x", "y", "z"]', 1), row % (answers, label)
+        write(tmp_path, "train.jsonl", *lines)
         with pytest.raises(UserError, match=message):
-            read_rows(task, str(tmp_path), split, need_labels=True)
+            own(tmp_path, choice_columns="all", label_form="indices")
 
 
 def test_the_metric_that_selects(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+from collections.abc import Mapping
 from typing import Any, Optional
 
 from xlnet.settings.finetuning import ClassifierSettings, names_in
@@ -39,23 +40,23 @@ def resolve_task(settings: Any, stored: Optional[dict] = None) -> Task:
     task = _with_forms(_with_named_files(task, settings), settings)
 
     task = _with_held_out(task, settings, stored)
-    task = with_options(task, settings)
+    task = with_options(task, vars(settings))
     # Its labels, which the model or the train file has.
     if task.labels == () and stored and not settings.do_train:
-        task = _of_model(task, stored)
+        task = dataclasses.replace(task, labels=tuple(stored["labels"]))
+        task = with_options(task, stored.get("kind_options", {}))
     task = with_metric(complete(task, settings.data_dir), settings.metric)
     if settings.do_train or settings.do_eval:
         task.scorer.own_metrics  # noqa: B018  its errors are raised before anything is read
     return task
 
 
-def with_options(task: Task, settings: Any) -> Task:
-    """The task with the options of its type that are settings."""
+def with_options(task: Task, values: Mapping[str, Any]) -> Task:
+    """The task with the options of its type that are among some values by name."""
     options = {}
     for field in dataclasses.fields(task.options):
-        value = getattr(settings, field.name, None)
-        if value is not None:
-            options[field.name] = value
+        if values.get(field.name) is not None:
+            options[field.name] = values[field.name]
     return task.with_options(**options)
 
 
@@ -72,25 +73,12 @@ def _with_held_out(task: Task, settings: Any, stored: dict) -> Task:
     return task.with_files(dev_share=share)
 
 
-def _of_model(task: Task, stored: dict) -> Task:
-    """The task with the labels of a model, and with its options."""
-    options = {}
-    for field in dataclasses.fields(task.options):
-        # A converted model has options of another type.
-        if field.name in stored.get("kind_options", {}):
-            options[field.name] = stored["kind_options"][field.name]
-    task = dataclasses.replace(task, labels=tuple(stored["labels"]))
-    return task.with_options(**options)
-
-
 def complete(task: Task, data_dir: str) -> Task:
     """The task with the labels of its train file if they are not known."""
     if task.labels != ():
         return task
-    if "train" not in task.files.by_split:
-        expected = "a file of split train, which names the labels"
-        raise wrong("data_dir", "none", expected, "--train_file")
-    path = readers.require_file(data_dir, task.files.by_split["train"], "train")
+    names = task.files.by_split.get("train", "train.csv")
+    path = readers.require_file(data_dir, names, "train")
     return task.reader.from_train_file(path)
 
 
@@ -179,9 +167,6 @@ def _check_columns(settings: Any, columns: dict, its_type: TaskType) -> None:
     if settings.query_id_column and not settings.text_b_column:
         expected = "the column of the documents"
         raise wrong("query_id_column", "no --text_b_column", expected)
-    forms = ("json",) if settings.multi_label else ("letters", "numbers", "indices")
-    if settings.label_form not in (None, *forms):
-        raise wrong("label_form", settings.label_form, f"one of {', '.join(forms)}")
 
 
 # ---- which files

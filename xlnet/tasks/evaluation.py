@@ -93,12 +93,7 @@ class Evaluation:
         for name, value in result.items():
             numbers.append(f"{name} {_in_words(value)}")
         line = f"eval {self._task.name} {split}  step {step}  {'  '.join(numbers)}"
-        line += f"  ({len(rows)} rows)"
-        constant = constant_answer(self._task, rows, self.threshold) or {}
-        value = constant.get(self._task.metrics[0], math.nan)
-        if not math.isnan(value):
-            line += f"  constant answer: {_in_words(value)}"
-        _log.info("%s", line)
+        _log.info("%s  (%d rows)", line, len(rows))
 
     def keep(
         self,

@@ -123,12 +123,10 @@ def load(module: Optional[str]) -> list[TaskType]:
     if not module:
         return []
     variables = vars(own_modules.load(module, "own_module")).values()
-    registered = [*TASK_TYPES.values(), *TASKS.values()]
     own = []
     for part in variables:
-        is_registered = any(part is each for each in registered)
-        if is_registered and part.name not in _OURS:
-            own.append(part)
+        if isinstance(part, (TaskType, Task)) and part.name not in _OURS:
+            own.append(register(part))
     if not own:
         expected = "NAME = xlnet.tasks.register(...)"
         raise wrong(f"own_module: {module}", "no task type", expected)

@@ -67,9 +67,8 @@ class Choice(NamedTuple):
     probabilities: tuple[float, ...]  # of all answers
 
     def named(self, names: Sequence[str]) -> dict[str, Any]:
-        """As of an exported model; names: of the answers that a row may have."""
-        absent = [0.0] * (len(names) - len(self.probabilities))
-        return {"label": self.label, "probabilities": [*self.probabilities, *absent]}
+        """As of an exported model; names: of the answers."""
+        return {"label": self.label, "probabilities": list(self.probabilities)}
 
 
 class Ranked(NamedTuple):

@@ -325,12 +325,10 @@ class Scorer(_TaskComponent):
         task that no row has counts 0."""
         if self.task.labels is None:
             return f"{len(rows):,} rows"
-        count_of = label_counts(rows)
-        commonest = sorted(self.task.labels, key=lambda label: -count_of[label])
-        counts = []
-        for label in commonest[:LABELS_SHOWN]:
-            counts.append(f"{label}: {count_of[label]:,}")
-        return ", ".join(counts)
+        counts = collections.Counter(dict.fromkeys(self.task.labels, 0))
+        counts.update(label_counts(rows))
+        commonest = counts.most_common(LABELS_SHOWN)
+        return ", ".join(f"{label}: {count:,}" for label, count in commonest)
 
     def labels(self, values: Any, threshold: float) -> list:
         """The predicted label of each row, as `Reader.parse_label` returns it."""

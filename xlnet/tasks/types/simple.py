@@ -26,7 +26,6 @@ from xlnet.corpus.tokenizer import is_text
 from xlnet.support import encodings
 from xlnet.support.errors import wrong
 from xlnet.tasks import metrics
-from xlnet.tasks.features import encoding
 from xlnet.tasks.files.forms import parsed
 from xlnet.tasks.files.parsing import NOT_TEXT
 from xlnet.tasks.files.readers import not_plain, to_number, to_text
@@ -39,7 +38,6 @@ from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 _HIGHEST = float(np.finfo(np.float32).max)
 _LONGEST_SHOWN = 80  # of a label in an error [characters]
 _FIRST = {"numbers": 1, "indices": 0}  # the labels of choices that are no letters
-_ABSENT = -1e30  # the logit of an answer that a row does not have
 _INDICATORS = {
     "0": False,
     "0.0": False,
@@ -85,8 +83,7 @@ def parse_names(task: Task, cells: list) -> tuple[str, ...]:
     if not cells or cells[0] is None:
         raise ValueError(f"no '{columns[0]}'")
     if len(columns) > 1:
-        are_labels = [_indicator(*each) for each in zip(columns, cells)]
-        return tuple(sorted(itertools.compress(columns, are_labels)))
+        return _with_one(columns, cells)
     values = cells[0]
     if isinstance(values, str) and task.columns.label_form == "json":
         values = parsed(values)
@@ -106,13 +103,16 @@ def parse_names(task: Task, cells: list) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def _indicator(column: str, cell: Any) -> bool:
-    """Whether a cell says that the column is one of the labels of its row."""
-    found = to_text(cell)
-    is_label = _INDICATORS.get(found.strip().lower())
-    if is_label is None:
-        raise ValueError(f"column '{column}': '{found}', expected 0 or 1")
-    return is_label
+def _with_one(columns: Sequence[str], cells: list) -> tuple[str, ...]:
+    """The columns, sorted, whose cells have 1 and not 0."""
+    names = []
+    for column, cell in zip(columns, cells):
+        text = to_text(cell).strip().lower()
+        if text not in _INDICATORS:
+            raise ValueError(f"column '{column}': '{text}', expected 0 or 1")
+        if _INDICATORS[text]:
+            names.append(column)
+    return tuple(sorted(names))
 
 
 def parse_number(task: Task, cells: list) -> float:
@@ -123,15 +123,6 @@ def parse_number(task: Task, cells: list) -> float:
         expected = f"a number of at most {_HIGHEST:.6g}"
         raise ValueError(f"column '{column}': '{text}', expected {expected}")
     return score
-
-
-def parse_answer(task: Task, cells: list) -> str:
-    """The name of one of the answers, whose cells follow that of the label."""
-    name = parse_name(task, cells[:1])
-    count = len(_answers(cells[1:]))
-    if name in (task.labels or ())[count:]:
-        raise ValueError(f"label '{name}', but the row has {count} answers")
-    return name
 
 
 # ---- the labels of rows as numbers
@@ -244,33 +235,40 @@ class ChoiceOptions:
 
 
 class ChoiceReader(contract.Reader):
-    """The labels of a task are the C answers of a row, each read with the text. C is the maximum in
-    the train file; where a row has fewer the others are padding and have probability 0."""
+    """The labels of a task are the C answers of a row, each read with the text."""
 
     def from_train_file(self, path: str) -> Task:
-        """The task with as many labels as the row with the most answers has, in the declared
-        form."""
+        """The task with a label for each answer, in the declared form."""
         rows = self.read(path, True)
-        count = max(len(row.pairs) for row in rows)
+        where = f"{path}: columns {' '.join(self.task.columns.choices)}"
+        count = len(rows[0].pairs)
         names = tuple(string.ascii_uppercase[:count])
         if self.task.columns.label_form in _FIRST:
             first = _FIRST[self.task.columns.label_form]
             names = tuple(str(first + number) for number in range(count))
         for row in rows:
+            if len(row.pairs) != count:
+                found = f"rows of {count} and of {len(row.pairs)} answers"
+                raise wrong(where, found, "as many in each row", "--choice_columns")
             if row.label not in names:
-                where = f"{path}: column '{self.task.columns.label[0]}'"
-                found, expected = f"'{row.label:.80}'", f"one of {', '.join(names)}"
-                raise wrong(where, found, expected, "--label_form")
+                found = f"the label '{row.label:.{_LONGEST_SHOWN}}'"
+                raise wrong(where, found, f"one of {', '.join(names)}", "--label_form")
         return dataclasses.replace(self.task, labels=names)
 
     def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
-        answers, columns = _answers(choices), " ".join(self.task.columns.choices)
+        """choices: the cells of several columns, or a list in one."""
+        if len(choices) == 1:
+            choices = choices[0] if isinstance(choices[0], list) else []
+        answers = list(map(to_text, choices))
+        columns, count = (
+            " ".join(self.task.columns.choices),
+            len(self.task.labels or ()),
+        )
         if len(answers) < 2 or not all(answer.strip() for answer in answers):
             expected = "a list of two or more texts, none empty"
             raise ValueError(f"column '{columns}': expected {expected}")
-        most = len(self.task.labels or answers)
-        if len(answers) > most:
-            raise ValueError(f"{len(answers)} answers, expected at most {most}")
+        if count and len(answers) != count:
+            raise ValueError(f"{len(answers)} answers, expected {count}")
         pairs = []
         for answer in answers:
             second = answer
@@ -280,22 +278,6 @@ class ChoiceReader(contract.Reader):
                 second = f"{text_b} {answer}"
             pairs.append((text_a, second))
         return tuple(pairs)
-
-    def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
-        """Answers that a row does not have are padding."""
-        count = len(self.task.class_names)
-        complete = []
-        for example in examples:
-            missing = [("", "")] * (count - len(example[0]))
-            complete.append(encoding.Example([*example[0], *missing], example[1]))
-        arrays, counts = super().encode(complete, tokenizer, layout)
-        sizes = np.array([len(choices) for choices, _ in examples])
-        is_absent = np.arange(count) >= np.repeat(sizes, counts)[:, None]  # [m,C]
-        is_absent = np.repeat(is_absent, layout.max_seq_length, axis=1)  # [m,C*T]
-        arrays["input_ids"][is_absent] = 0
-        arrays["input_mask"][is_absent] = 1
-        arrays["segment_ids"][is_absent] = encoding.SEG_PAD
-        return arrays, counts
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -320,12 +302,7 @@ class ChoiceHead(contract.Head):
         summary = nn.summary()
         with nn.beside_network():
             scores = nn.dense(summary, 1, nn.scope + "/dense")  # [B*C,1]
-        count = len(self.task.class_names)
-        scores = tf.reshape(scores, [-1, count])
-        padding = features["input_mask"]  # [B,C*T]
-        padding = tf.reshape(padding, [tf.shape(padding)[0], count, -1])
-        is_there = tf.reduce_min(padding, axis=2) < 1
-        return tf.where_v2(is_there, scores, tf.constant(_ABSENT, scores.dtype))
+        return tf.reshape(scores, [-1, len(self.task.class_names)])
 
 
 class ChoiceScorer(contract.Scorer):
@@ -334,22 +311,11 @@ class ChoiceScorer(contract.Scorer):
     def results(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> list:
-        values, results = contract.finite(self.task, values), []
-        for row, id, found in zip(rows, self.decide(values, threshold), values):
-            probabilities = tuple(found[: len(row.pairs)].tolist())
-            results.append(Choice(int(id), self.task.class_names[id], probabilities))
-        return results
-
-
-def _answers(choices: list) -> list[str]:
-    """The texts in the cells of several columns, or in a list in one, without empty ones at the
-    end."""
-    if len(choices) == 1:
-        choices = choices[0] if isinstance(choices[0], list) else []
-    texts = list(map(to_text, choices))
-    while texts and not texts[-1].strip():
-        texts.pop()
-    return texts
+        found, values = [], contract.finite(self.task, values)
+        for id, probabilities in zip(self.decide(values), values.tolist()):
+            name = self.task.class_names[id]
+            found.append(Choice(int(id), name, tuple(probabilities)))
+        return found
 
 
 # ---- the table
@@ -416,7 +382,6 @@ REGRESSION = contract.TaskType(
 MULTIPLE_CHOICE = dataclasses.replace(
     CLASSIFICATION,
     name="multiple_choice",
-    parse=parse_answer,
     loss_options=False,
     metrics=(metrics.accuracy,),
     default_metrics=("accuracy",),
