@@ -65,7 +65,7 @@ CASES = {
         ({"neg": 6, "pos": 6}, None),
     ],
     "nan_in_json": [
-        "text.jsonl:1: column 'text' is empty",
+        "text.jsonl:1: the text is empty",
         "label.jsonl:1: column 'label' is empty",
     ],
     "tables_without_names": [
@@ -96,9 +96,7 @@ CASES = {
     "joined_csv_spaced_header": ["train.csv:22: the names of the columns again"],
     "joined_csv_with_marks": ["train.csv:22: the names of the columns again"],
     "jsonl_blank_first_line": [({"a": 24, "b": 16}, "without 1 empty rows")],
-    "labels_as_lists_of_objects": [
-        "train.jsonl:1: column 'label' is a list of objects"
-    ],
+    "labels_as_lists_of_objects": ["train.jsonl:1: column 'label' has an object"],
     "multi_label_escaped_emoji": ["train.csv:2: .*--label_form"],
     "multi_label_postgres": ["train.csv:2: .*--label_form"],
     "three_thousand_labels": [(6000, None), None],

@@ -232,7 +232,7 @@ REFUSED = {
     "an object as label": (
         '{"text": "a", "label": [{"name": "bad"}]}\n',
         dict(name="t.jsonl"),
-        "t.jsonl:1: column 'label' is a list of objects",
+        "t.jsonl:1: column 'label' has an object",
     ),
     "a line of JSON that is cut off": (
         '{"text": "a", "lab',

@@ -110,7 +110,7 @@ def test_squad_s_files(tmp_path):
         ([3], "item 1: found int, expected a JSON object"),
         ([{"paragraphs": 3}], "item 1: not an article as in SQuAD (TypeError"),
         ([article(question(), question())], "question 2: duplicate id 'q1'"),
-        ([article(question(), context=" ")], "column 'context' is empty"),
+        ([article(question(), context=" ")], "the text is empty"),
         (
             [article(question(answers=(("x", "y"),)))],
             "found 'y' as answer_start, expec",

@@ -458,7 +458,7 @@ def test_rows_are_skipped_in_training_alone(tmp_path):
     asked = settings(tmp_path, text_a_column="text", on_error="skip")
     task = custom.resolve_task(asked)
     assert [row.label for row in read_rows(task, str(tmp_path), "train")] == ["a", "b"]
-    with pytest.raises(UserError, match="dev.csv:3: column 'text' is empty"):
+    with pytest.raises(UserError, match="dev.csv:3: the text is empty"):
         read_rows(task, str(tmp_path), "dev")
 
 

@@ -383,6 +383,7 @@ class RankingScorer(contract.Scorer):
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> list:
         """A table, and the ranking as trec_eval takes it."""
+        files = super().prediction_files(rows, values, threshold)
         scores, lines = np.asarray(values), []
         for query in by_query(rows):
             ordered = query.rows[best_first(scores[query.rows])]
@@ -391,8 +392,7 @@ class RankingScorer(contract.Scorer):
                 # With all digits, to keep different scores different.
                 score = f"{scores[index]:.9g}"
                 lines.append(f"{row.query} Q0 {row.id} {rank} {score} xlnet\n")
-        run = PredictionFile("run", "as a TREC run", lines)
-        return [*super().prediction_files(rows, values, threshold), run]
+        return [*files, PredictionFile("run", "as a TREC run", lines)]
 
 
 RANKING = dataclasses.replace(

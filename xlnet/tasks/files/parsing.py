@@ -98,12 +98,8 @@ def read_to_predict(task: Task, path: str) -> Sequence[Row]:
         if not form.name:
             expected = "a name with an extension, or a flag"
             raise wrong(each, "no form", expected, "--input_format")
-    columns = task.columns
-    if form.name == "text":
-        columns = dataclasses.replace(columns, id_required=False)
     kept = dataclasses.replace(task.published, rows_where={}, skipped_labels=())
-    task = dataclasses.replace(task, published=kept, columns=columns)
-    return task.reader.read(path, need_labels=False)
+    return dataclasses.replace(task, published=kept).reader.read(path, False)
 
 
 def _report(path: str, errors: list[str], are_skipped: bool) -> None:
@@ -199,11 +195,11 @@ class TableReader:
                 errors.append(f"{place}: {cells}")
                 continue
             names.update(dict.fromkeys(cells))
-            why = published.why_left_out(self.task, cells)
-            if why:
-                left_out[why] += 1
-                continue
             try:
+                why = published.why_left_out(self.task, cells)
+                if why:
+                    left_out[why] += 1
+                    continue
                 id = cells.get(columns.id, str(number))
                 row = self._of_cells(cells, id, need_labels)
                 self.check_row(row, seen)
@@ -226,6 +222,8 @@ class TableReader:
         """Raises UserError unless there is each column that is needed."""
         columns = self.task.columns
         form = readers.declared_form(self.task, path)
+        if form.name == "text":  # a line has a part of the texts; the others are empty
+            return
         needed = {
             "text_a_column": columns.text_a,
             "text_b_column": columns.text_b,
@@ -233,8 +231,6 @@ class TableReader:
             "query_id_column": (columns.query,),
             "id_column": (columns.id,) if columns.id_required else (),
         }
-        if form.name == "text":  # a line has a part of the texts; the others are empty
-            needed = {"input_format": form.names}
         if need_labels:
             needed["label_column"] = columns.label
             if self.task.files.dev_share:
@@ -260,21 +256,11 @@ class TableReader:
         """The row of a record, called `id`."""
         columns, texts = self.task.columns, []
         for names in (columns.text_a, columns.text_b):
-            parts = []
-            for name in names:
-                error = readers.not_plain(name, cells.get(name))
-                if error:
-                    raise ValueError(error)
-                parts.append(readers.to_text(cells.get(name)))
+            parts = [readers.to_text(cells.get(name), name) for name in names]
             # An only text keeps its blanks; several are joined without empty ones.
             texts.append(parts[0] if len(parts) == 1 else " ".join(filter(None, parts)))
-        pairs = self._pairs(
-            texts[0],
-            texts[1] if columns.text_b else None,
-            [cells.get(name) for name in columns.choices],
-            f"column '{' '.join(columns.text_a)}'",
-            f"column '{' '.join(columns.text_b)}'",
-        )
+        choices = [cells.get(name) for name in columns.choices]
+        pairs = self._pairs(texts[0], texts[1] if columns.text_b else None, choices)
         id = readers.to_text(id)
         # A row without an author stands for itself.
         query = readers.to_text(cells.get(columns.query))
@@ -297,24 +283,20 @@ class TableReader:
         if (asked.text_b is not None) != has_text_b:
             expected = "a pair of texts" if has_text_b else "one text, not a pair"
             raise ValueError(f"expected {expected}")
-        choices = list(asked.choices)
-        pairs = self._pairs(
-            asked.text_a, asked.text_b, choices, "the text", "the second text"
+        return Row(
+            id, self._pairs(asked.text_a, asked.text_b, list(asked.choices)), None
         )
-        return Row(id, pairs, None)
 
-    def _pairs(
-        self, text_a: str, text_b: Optional[str], choices: list, one: str, other: str
-    ) -> tuple:
-        """The pairs of a `Row`; one, other: what errors call the two texts."""
+    def _pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
+        """The pairs of a `Row`."""
         text_a = self.task.published.replaced(text_a)
         if text_b is not None:
             text_b = self.task.published.replaced(text_b)
         # Only now is it known whether a text is empty: a replacement may have removed all of it.
         if not text_a.strip():
-            raise ValueError(f"{one} is empty")
+            raise ValueError("the text is empty")
         if text_b is not None and not text_b.strip() and not self.takes_empty_text_b:
-            raise ValueError(f"{other} is empty")
+            raise ValueError("the second text is empty")
         pairs = self.parse_pairs(text_a, text_b, choices)
         for first, second in pairs:
             if not is_text(first or "") or not is_text(second or ""):

@@ -97,7 +97,7 @@ def why_left_out(task: Task, cells: Mapping[str, Any]) -> str:
         if name in cells and to_text(cells[name]).strip() != value:
             return f"rows whose {name} is not {value}"
     for name in task.columns.label:
-        label = to_text(cells.get(name)).strip()
+        label = str(cells.get(name)).strip()
         if label in task.published.skipped_labels:
             return f"rows with label '{label}'"
     return ""

@@ -20,27 +20,17 @@ from xlnet.support.errors import wrong
 from xlnet.tasks.task import Form, Task
 
 
-def to_text(value: Any) -> str:
-    """Text of a cell; numbers and booleans as JSON writes them."""
+def to_text(value: Any, column: str = "") -> str:
+    """Text of a cell; numbers and booleans as JSON writes them, texts of a list with spaces
+    between. A ValueError for an object, or a list of lists or objects."""
     if isinstance(value, str):
         return value
-    if isinstance(value, list):
-        return " ".join(map(to_text, value))
+    if isinstance(value, list) and not any(isinstance(each, list) for each in value):
+        return " ".join([to_text(each, column) for each in value])
+    if isinstance(value, (dict, list)):
+        found = "an object" if isinstance(value, dict) else "a list of lists"
+        raise ValueError(f"column '{column}' has {found}, expected texts or numbers")
     return "" if value is None else json.dumps(value, ensure_ascii=False)
-
-
-def not_plain(name: str, value: Any) -> Optional[str]:
-    """The error of a cell that is neither texts nor numbers, but an object or a list of lists."""
-    if isinstance(value, dict):
-        return f"column '{name}' is an object, expected a text or number"
-    if isinstance(value, list):
-        for each in value:
-            if isinstance(each, (dict, list)):
-                found = "objects" if isinstance(each, dict) else "lists"
-                return (
-                    f"column '{name}' is a list of {found}, expected texts or numbers"
-                )
-    return None
 
 
 def to_number(text: str) -> float:

@@ -30,7 +30,6 @@ word is an entity of its own. O is a label like others, but not an entity.
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import json
 import math
@@ -194,8 +193,8 @@ def tagged(
         raise ValueError(f"found {found}, expected a list, {expected}; --label_column")
     cells, entities = sentence.cells, sentence.entities
     if sentence.text:
-        entities = _entities(sentence.text, marks)
-        tags = tags_of(_words_of(sentence, entities), count, scheme)
+        entities, words = _entities(sentence, marks)
+        tags = tags_of(words, count, scheme)
     else:
         entities = spans(marks, scheme)
         tags = tags_of(entities, count, scheme)
@@ -205,42 +204,37 @@ def tagged(
     return sentence._replace(cells=cells, entities=entities), tags
 
 
-def _entities(text: str, marks: Sequence[Any]) -> tuple[TagSpan, ...]:
-    """Sorted (start, end, label), without spaces at their ends; raises ValueError."""
-    entities: list[TagSpan] = []
+def _entities(
+    sentence: Sentence, marks: Sequence[Any]
+) -> tuple[list[TagSpan], list[TagSpan]]:
+    """(start, end, label) of the entities of a text, without spaces at their ends; and in words:
+    all that an entity overlaps. Raises ValueError."""
+    entities, spans = [], []
+    taken: set[int] = set()  # words that belong to an entity
     for entity in marks:
         parts = entity if isinstance(entity, list) else []
         if isinstance(entity, dict):
             parts = [entity.get(key) for key in ("start", "end", "label")]
         is_entity = [type(part) for part in parts] == [int, int, str]
         start, end, label = parts if is_entity else (0, 0, "")
-        part = text[start:end]
-        is_inside = 0 <= start < end <= len(text)
-        if not label or not is_inside or not any(find_words(part)):
-            found = f"{json.dumps(entity):.200} in a text of {len(text)} characters"
-            expected = "[start, end, label] around a word"
-            raise ValueError(f"found {found}, expected {expected}; --label_column")
-        start += len(part) - len(part.lstrip())
-        end -= len(part) - len(part.rstrip())
-        entities.append((start, end, label))
-    return tuple(sorted(entities))
-
-
-def _words_of(sentence: Sentence, entities: Sequence[TagSpan]) -> list[TagSpan]:
-    """The spans of words of entities of a text: all words that one overlaps. Raises ValueError."""
-    spans = []
-    starts, ends = zip(*sentence.places)
-    free = 0  # the first word that belongs to no entity yet
-    for start, end, label in entities:
         # Example: in "Mr. Smith's" an entity from 4 to 9 overlaps only the word at 4.
-        first = bisect.bisect_right(ends, start)
-        last = bisect.bisect_left(starts, end)
-        if first < free:
-            word = sentence.words[first]
+        words = []
+        for index, (first, last) in enumerate(sentence.places):
+            if first < end and start < last:
+                words.append(index)
+        if not label or not words or not 0 <= start < end <= len(sentence.text):
+            of_text = f"in a text of {len(sentence.text)} characters"
+            expected = "[start, end, label] around a word; --label_column"
+            raise ValueError(f"found {str(entity):.200} {of_text}, expected {expected}")
+        if taken.intersection(words):
+            word = sentence.words[words[0]]
             raise ValueError(f"found '{word}' in two entities, expected one")
-        spans.append((first, last, label))
-        free = last
-    return spans
+        taken.update(words)
+        start = max(start, sentence.places[words[0]][0])
+        end = min(end, sentence.places[words[-1]][1])
+        entities.append((start, end, label))
+        spans.append((words[0], words[-1] + 1, label))
+    return entities, spans
 
 
 # ---- tags

@@ -77,31 +77,22 @@ class TaggingReader(contract.Reader):
         )
 
     def table(self, path: str) -> forms.Records:
-        form = readers.declared_form(self.task, path)
+        form, columns = readers.declared_form(self.task, path), self.task.columns
+        words_key = _key_of(columns.text_a, "text")
         if form.name == "text":
-            form = dataclasses.replace(form, names=(self._words_key,))
+            form = dataclasses.replace(form, names=(words_key,))
         if form.name in ("text", "jsonl", "ndjson", "json", "parquet"):
             return forms.read(path, form, sentences.WHAT)
         # Columns have names if the task calls them so.
-        (column,) = self.task.columns.text_a
-        label = "".join(self.task.columns.label)
+        (column,) = columns.text_a
         name = form.name if form.name in forms.DELIMITERS else "conll"
         header = form.header or ("none" if column.isdecimal() else "names")
         form = dataclasses.replace(form, name=name, header=header)
-        keys = {column: self._words_key, label: self._marks_key or "tags"}
+        keys = {
+            column: words_key,
+            "".join(columns.label): _key_of(columns.label, "tags"),
+        }
         return sentences.of_columns(path, form, keys)
-
-    @property
-    def _words_key(self) -> str:
-        """The key of words; the usual one where columns have numbers."""
-        column = self.task.columns.text_a[0]
-        return "text" if column.isdecimal() else column
-
-    @property
-    def _marks_key(self) -> str:
-        """The key of tags or entities; "": the usual one."""
-        column = "".join(self.task.columns.label)
-        return "" if column.isdecimal() else column
 
     def _check_columns(
         self, path: str, need_labels: bool, names: Sequence[str]
@@ -109,11 +100,11 @@ class TaggingReader(contract.Reader):
         """Each sentence has cells of its own."""
 
     def _of_cells(self, cells: dict, id: Any, need_labels: bool) -> Row:
-        sentence, tags = sentences.sentence_of(cells, self._words_key), None
-        usual = "entities" if sentence.text else "tags"
-        key, scheme = self._marks_key or usual, self.options.scheme
+        columns, tags = self.task.columns, None
+        sentence = sentences.sentence_of(cells, _key_of(columns.text_a, "text"))
+        key = _key_of(columns.label, "entities" if sentence.text else "tags")
         try:
-            sentence, tags = sentences.tagged(sentence, key, scheme)
+            sentence, tags = sentences.tagged(sentence, key, self.options.scheme)
             known = self.task.labels or tags
             unknown = set(tags) - set(known)
             if unknown:
@@ -130,7 +121,7 @@ class TaggingReader(contract.Reader):
         return Row(id, (pair,), tags, source=sentence)
 
     def row(self, id: str, asked: InlineExample) -> Row:
-        cells = {self._words_key: asked.text_a}
+        cells = {_key_of(self.task.columns.text_a, "text"): asked.text_a}
         return self._of_cells(cells, id, need_labels=False)
 
     def examples(self, rows: Sequence[Row]) -> Sequence:
@@ -184,6 +175,12 @@ class TaggingReader(contract.Reader):
         for name in (encoding.TOKENS_READ, encoding.TOKENS):
             arrays[name] = np.repeat(tokens, counts)
         return arrays, np.array(counts)
+
+
+def _key_of(column: tuple[str, ...], usual: str) -> str:
+    """The key of a column; the usual one if it has a number, or is not named."""
+    name = "".join(column)
+    return usual if not name or name.isdecimal() else name
 
 
 class TaggingHead(contract.Head):

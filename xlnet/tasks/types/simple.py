@@ -28,7 +28,7 @@ from xlnet.support.errors import wrong
 from xlnet.tasks import metrics
 from xlnet.tasks.files.forms import parsed
 from xlnet.tasks.files.parsing import NOT_TEXT
-from xlnet.tasks.files.readers import not_plain, to_number, to_text
+from xlnet.tasks.files.readers import to_number, to_text
 from xlnet.tasks.results import Choice
 from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import contract
@@ -54,12 +54,9 @@ _INDICATORS = {
 def parse_name(task: Task, cells: list) -> str:
     """One name."""
     column, cell = task.columns.label[0], cells[0] if cells else None
-    error = not_plain(column, cell)
-    if isinstance(cell, list) and not error:
-        error = f"column '{column}' has several labels; --multi_label=True"
-    if error:
-        raise ValueError(error)
-    text = encodings.composed(to_text(cell).strip())
+    text = encodings.composed(to_text(cell, column).strip())
+    if isinstance(cell, list):
+        raise ValueError(f"column '{column}' has several labels; --multi_label=True")
     if not text:
         raise ValueError(f"column '{column}' is empty")
     return known_name(task, task.published.label_names.get(text, text))
@@ -92,12 +89,12 @@ def parse_names(task: Task, cells: list) -> tuple[str, ...]:
         # As pandas and databases write lists: never names.
         is_list = text[:1] in ("[", "(", "{")
         values = None if is_list else text.split(",")
-    if not isinstance(values, list) or not_plain(columns[0], values):
+    if not isinstance(values, list):
         found, expected = to_text(cells[0]), "names, or a list with --label_form"
         raise ValueError(f"column '{columns[0]}': '{found:.80}', expected {expected}")
     names = set()
     for value in values:
-        name = encodings.composed(to_text(value).strip())
+        name = encodings.composed(to_text(value, columns[0]).strip())
         if name:
             names.add(known_name(task, name))
     return tuple(sorted(names))
