@@ -45,13 +45,13 @@ def read(task, directory, text):
 def test_the_train_file_has_the_tags(tmp_path):
     task = make_task(tmp_path)
     assert task.labels == ("O", "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-PER", "I-PER")
-    assert task.options.is_spaced
+    assert task.type.options.is_spaced
     first, second = read_rows(task, tmp_path, "train")
     assert (first.label, first.pairs[0]) == (("B-ORG", "O"), ("EU said", None))
     assert second.label == ("B-PER", "I-PER", "B-LOC", "B-LOC")
     task = make_task(tmp_path, "中 B-X\n国 M-X\n人 E-X\n, O\n", scheme="bmes")
     assert task.labels == ("O", "B-X", "M-X", "E-X", "S-X")
-    assert not task.options.is_spaced
+    assert not task.type.options.is_spaced
 
 
 def test_files_are_found_by_a_part_of_their_names(tmp_path):
@@ -69,7 +69,7 @@ def test_files_are_found_by_a_part_of_their_names(tmp_path):
 
 def test_the_labels_are_those_of_the_model(tmp_path):
     trained = make_task(tmp_path, "a B-X\nb I-X\nc O\n")
-    options = dataclasses.asdict(trained.options)
+    options = dataclasses.asdict(trained.type.options)
     stored = dict(labels=list(trained.labels), kind_options=options)
     task = custom.resolve_task(settings(tmp_path, do_train=False), stored)
     with pytest.raises(UserError, match="dev.txt:1: found tag 'B-Y', expected one of"):
@@ -200,7 +200,7 @@ def test_records_of_real_files_have_all_entities(name):
     path = readers.find_file(folder, task.files.by_split["train"])
     task = task.reader.from_train_file(path)
     assert ("M-LOC" in task.labels) is (name == "resume_ner")
-    assert task.options.is_spaced is (name == "conll2003")
+    assert task.type.options.is_spaced is (name == "conll2003")
     rows = read_rows(task, folder, "dev", need_labels=True)
     rows = sorted(rows, key=lambda row: -len(row.label))[:300]
     arrays, counts = task.reader.encode(

@@ -235,7 +235,7 @@ def outside(rows, tag=0):
 def predicted(task, path, tag=0, **flags):
     """The lines of the predictions for a file by the model of a task."""
     stored = dict(
-        labels=list(task.labels), kind_options=dataclasses.asdict(task.options)
+        labels=list(task.labels), kind_options=dataclasses.asdict(task.type.options)
     )
     trained = custom.resolve_task(settings("", do_train=False, **flags), stored)
     rows = parsing.read_to_predict(trained, path)

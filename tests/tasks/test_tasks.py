@@ -214,9 +214,7 @@ def test_answers_to_choose_from(tmp_path, labels, form, names):
         label_form=form,
         dev_share=0.0,
     )
-    assert (
-        task.type.name == "multiple_choice" and task.labels == names and task.cut_first
-    )
+    assert task.type.name == "multiple_choice" and task.labels == names
     row = read_rows(task, str(tmp_path), "train")[0]
     assert row.pairs == (
         ("story", "It is _ ! one"),
@@ -244,10 +242,10 @@ def test_gaps_are_those_of_the_data_sets_that_have_some(tmp_path):
     row = read_rows(task, str(tmp_path), "train")[0]
     assert row.pairs == (("t", "get_name str"), ("t", "get_name int"))
     for fills in (True, False):
-        options = dataclasses.asdict(task.with_options(fills_gaps=fills).options)
+        options = dataclasses.asdict(task.with_options(fills_gaps=fills).type.options)
         stored = dict(labels=["A", "B"], kind_options=options)
         asked = settings(tmp_path, choice_columns="c1,c2", do_train=False)
-        assert custom.resolve_task(asked, stored).options.fills_gaps is fills
+        assert custom.resolve_task(asked, stored).type.options.fills_gaps is fills
 
 
 def test_answers_in_one_column_of_json_lines(tmp_path):

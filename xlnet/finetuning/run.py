@@ -134,15 +134,17 @@ class FineTuningRun:
         if task.files.dev_share:
             count = len(data.of_split("dev", True)["dev"])
             held_out = f"; {count:,} more of the file held out as dev"
+        labels = "scores"
+        if task.labels:
+            rows = data.of_split("train", need_labels=True)["train"]
+            labels = task.scorer.counts_in_words(rows)
         epochs = (
             self.optimization.train_steps * settings.train_batch_size / len(self.rows)
         )
         return {
             "precision": self.devices.precision_in_words(self.model.network),
             "task": f"{task.name}: {len(self.rows):,} examples{held_out}",
-            "labels": task.scorer.counts_in_words(
-                data.of_split("train", True)["train"]
-            ),
+            "labels": labels,
             "rate": f"{self.optimization.learning_rate:g}",
             "length": f"{settings.max_seq_length} tokens, {settings.long_document}",
             "epochs": (

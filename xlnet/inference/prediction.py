@@ -85,7 +85,7 @@ def _scorer(tuned: FineTunedTask, chosen: PredictSettings) -> tuple[Scorer, floa
         threshold = chosen.threshold
     if chosen.top_k is None:
         return task.scorer, threshold
-    if not hasattr(task.options, "n_best_size"):
+    if not hasattr(task.type.options, "n_best_size"):
         raise wrong("top_k", chosen.top_k, f"none for {task.name}")
     return task.with_options(n_best_size=chosen.top_k).scorer, threshold
 

@@ -60,7 +60,7 @@ class FineTunedTask:
         segments = _MOST_SEGMENTS if settings.long_document == "memory" else 1
         return encoding.Layout(
             settings.max_seq_length * segments,
-            self.task.cut_first,
+            bool(self.task.columns.choices),  # only the text is cut
             settings.long_document,
         )
 
@@ -374,7 +374,7 @@ def describe_task(settings: FineTuningSettings, task: Task) -> dict[str, Any]:
     return {
         "task": task.published.trained_as or task.name,
         "kind": task.type.name,
-        "kind_options": dataclasses.asdict(task.options),
+        "kind_options": dataclasses.asdict(task.type.options),
         "labels": None if task.labels is None else list(task.labels),
         "head": task.head.scope(settings.cls_scope),
         "summary_type": settings.summary_type,

@@ -268,7 +268,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     long_document = "sliding"
     summary_type, use_summ_proj = "last", True
     predict_threshold = cast(Optional[float], None)
-    is_regression = False
+    is_regression = multi_label = False
     text_b_column = label_form = cast(Optional[str], None)
     choice_columns = query_id_column = cast(Optional[str], None)
     group_column = cast(Optional[str], None)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from xlnet.settings.finetuning import ClassifierSettings, names_in
+from xlnet.settings.finetuning import names_in
 from xlnet.support import encodings
 from xlnet.support.errors import wrong
 from xlnet.tasks import known, metrics
@@ -54,7 +54,7 @@ def resolve_task(settings: Any, stored: Optional[dict] = None) -> Task:
 def with_options(task: Task, values: Mapping[str, Any]) -> Task:
     """The task with the options of its type that are among some values by name."""
     options = {}
-    for field in dataclasses.fields(task.options):
+    for field in dataclasses.fields(task.type.options):
         if values.get(field.name) is not None:
             options[field.name] = values[field.name]
     return task.with_options(**options)
@@ -105,6 +105,12 @@ _OF_FLAG = {
     "choice_columns": "multiple_choice",
 }
 _OF_PROGRAM = {"xlnet squad": "spans", "xlnet tag": "tagging"}
+_COLUMNS = {
+    "text_a": "text_a_column",
+    "text_b": "text_b_column",
+    "label": "label_column",
+    "choices": "choice_columns",
+}
 
 
 def find_type(settings: Any, stored: Optional[dict] = None) -> TaskType:
@@ -126,47 +132,35 @@ def find_type(settings: Any, stored: Optional[dict] = None) -> TaskType:
 
 def _own_task(settings: Any, stored: dict) -> Task:
     its_type = find_type(settings, stored if "kind" in stored else None)
-    columns: dict[str, tuple[str, ...]] = {}
-    for flag in ("text_a_column", "text_b_column", "label_column", "choice_columns"):
+    columns: dict[str, Any] = {
+        "id": settings.id_column,
+        "id_required": settings.requires_id,
+        "query": settings.query_id_column,
+        "group": settings.group_column,
+        "label_form": settings.label_form,
+    }
+    for name, flag in _COLUMNS.items():
         given = getattr(settings, flag)
-        names = names_in(given)
-        if given is not None and not names:
+        columns[name] = names_in(given)
+        if given is not None and not columns[name]:
             raise wrong(flag, f"'{given}'", "the name of a column")
-        if len(set(names)) < len(names) and flag != "text_a_column":
+        if len(set(columns[name])) < len(columns[name]) and name != "text_a":
             raise wrong(flag, f"'{given}'", "columns that differ")
-        columns[flag] = names
-    if settings.program == ClassifierSettings.program:
-        _check_columns(settings, columns, its_type)
+    is_of_one = known.is_built_in(its_type) and its_type.program == "xlnet classify"
+    if len(columns["label"]) > 1 and is_of_one and not settings.multi_label:
+        expected = "one; several are for --multi_label"
+        raise wrong("label_column", "several columns", expected)
+    if columns["query"] and not columns["text_b"]:
+        expected = "the column of the documents"
+        raise wrong("query_id_column", "no --text_b_column", expected)
     return Task(
         CUSTOM,
-        Columns(
-            text_a=columns["text_a_column"],
-            text_b=columns["text_b_column"],
-            label=columns["label_column"],
-            id=settings.id_column,
-            id_required=settings.requires_id,
-            choices=columns["choice_columns"],
-            query=settings.query_id_column,
-            group=settings.group_column,
-            label_form=settings.label_form,
-        ),
+        Columns(**columns),
         labels=() if its_type.has_labels else None,
         metrics=its_type.default_metrics,
         type=its_type,
         files=Files(by_split=_own_files(settings)),
-        cut_first=bool(columns["choice_columns"]),
     )
-
-
-def _check_columns(settings: Any, columns: dict, its_type: TaskType) -> None:
-    """Raises UserError for flags that do not fit the type."""
-    takes_several = settings.multi_label or not known.is_built_in(its_type)
-    if len(columns["label_column"]) > 1 and not takes_several:
-        expected = "one; several are for --multi_label"
-        raise wrong("label_column", "several columns", expected)
-    if settings.query_id_column and not settings.text_b_column:
-        expected = "the column of the documents"
-        raise wrong("query_id_column", "no --text_b_column", expected)
 
 
 # ---- which files

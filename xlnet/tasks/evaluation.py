@@ -189,7 +189,7 @@ def write_predictions(
     for row, label in zip(rows, task.scorer.labels(values, threshold)):
         named.append((row.id, task.scorer.text_of(label)))
     lines = results.separated([("index", "prediction"), *named])
-    if task.published.submission_form == "json":
+    if path.endswith(".json"):
         objects = []
         for name, text in named:
             id = int(name) if name.isdecimal() else name

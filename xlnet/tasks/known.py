@@ -76,7 +76,6 @@ def _task(name: str, fields: dict[str, Any]) -> Task:
         TASK_TYPES[fields["type"]],
         Files(**{**found, "forms": forms}),
         Published(**fields.get("published", {})),
-        cut_first=fields.get("cut_first", False),
     )
     return task.with_options(**fields.get("options", {}))
 

@@ -132,8 +132,7 @@ class Published:
       skipped_labels: labels of rows that are left out, as by the authors of the set.
       has_broken_rows: whether bad rows of official files are left out, with a note.
       submitted_range: lowest and highest score that a server accepts; None: any.
-      submissions: the file names of a server, by split.
-      submission_form: "tsv" for GLUE's server, "json" for CLUE's.
+      submissions: the file names of a server, by split; .json has an object on each line.
       trained_as: the task whose output layer this one uses.
     """
 
@@ -144,7 +143,6 @@ class Published:
     has_broken_rows: bool = False
     submissions: Mapping[str, str] = dataclasses.field(default_factory=dict)
     submitted_range: Optional[tuple[float, float]] = None
-    submission_form: str = "tsv"
     trained_as: Optional[str] = None
 
     def replaced(self, text: str) -> str:
@@ -162,7 +160,6 @@ class Task:
       labels: names, in the order of their ids; None: a score, or no list of labels; (): not known
         until the train file is read.
       metrics: the names of the metrics, the main one first.
-      cut_first: whether only the first text is truncated.
       own_metrics: a user's own metrics: name -> --metric.
     """
 
@@ -173,7 +170,6 @@ class Task:
     type: contract.TaskType
     files: Files = Files()
     published: Published = Published()
-    cut_first: bool = False
     own_metrics: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
@@ -201,14 +197,9 @@ class Task:
     def scorer(self) -> contract.Scorer:
         return self.type.scorer(self)
 
-    @property
-    def options(self) -> Any:
-        """The options of its type."""
-        return self.type.options
-
     def with_options(self, **changes: Any) -> Task:
         """The task with other options of its type."""
-        options = dataclasses.replace(self.options, **changes)
+        options = dataclasses.replace(self.type.options, **changes)
         return dataclasses.replace(
             self, type=dataclasses.replace(self.type, options=options)
         )

@@ -63,7 +63,7 @@ class _TaskComponent:
     def __init__(self, task: Task):
         self.task = task
         self.type = task.type
-        self.options = task.options
+        self.options = task.type.options
 
     @property
     def label_shape(self) -> Optional[tuple[int, ...]]:
@@ -323,9 +323,7 @@ class Scorer(_TaskComponent):
     def counts_in_words(self, rows: Sequence[Row]) -> str:
         """The commonest labels of the train file, for the banner of a training. A label of the
         task that no row has counts 0."""
-        if self.task.labels is None:
-            return f"{len(rows):,} rows"
-        counts = collections.Counter(dict.fromkeys(self.task.labels, 0))
+        counts = collections.Counter(dict.fromkeys(self.task.class_names, 0))
         counts.update(label_counts(rows))
         commonest = counts.most_common(LABELS_SHOWN)
         return ", ".join(f"{label}: {count:,}" for label, count in commonest)
