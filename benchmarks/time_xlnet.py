@@ -53,6 +53,7 @@ def pretraining_loss(config, run, inputs, seed):
 
 
 def classifier(config, run, inputs, seed):
+    """The logits [B,2]."""
     outputs = modeling.transformer_xl(
         config,
         run,
@@ -63,9 +64,7 @@ def classifier(config, run, inputs, seed):
         mask=(inputs["input_ids"] < 0)[:, None],
     )
     summary = heads.summarize(config, run, outputs.sequence, seed=seed)
-    return heads.classification(
-        run, summary, inputs["labels"], num_classes=2, scope="classification_benchmark"
-    )
+    return heads.dense_layer(run, summary, 2, "classification_benchmark/logit")
 
 
 def build(work, config, options):
@@ -95,7 +94,7 @@ def build(work, config, options):
             fetches = training_step(work, config, run, inputs, xla)
         else:
             with train_step.model_scope(kept_in=run.precision):
-                fetches = classifier(config, run, inputs, None).logits
+                fetches = classifier(config, run, inputs, None)
     return fetches, feed, devices.session_config(run.is_training)
 
 
@@ -107,7 +106,11 @@ def training_step(work, config, run, inputs, xla):
     def compute(inputs, row):
         with train_step.model_scope():
             if work.kind == "finetune":
-                return tf.reduce_mean(classifier(config, run, inputs, seed).loss), {}
+                losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+                    labels=inputs["labels"],
+                    logits=classifier(config, run, inputs, seed),
+                )
+                return tf.reduce_mean(losses), {}
             loss, new_mems = pretraining_loss(config, run, inputs, seed)
             return loss, {"memory": tf.cast(new_mems, tf.float32)}
 

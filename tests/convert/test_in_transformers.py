@@ -153,13 +153,8 @@ def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activatio
             seg_ids=tf.constant(segments, tf.int32),
             mask=tf.constant(padding)[:, None] > 0,
         ).sequence
-        logits = heads.classification(
-            run,
-            heads.summarize(config, run, sequence),
-            tf.zeros([3], tf.int32),
-            num_classes=3,
-            scope="classification_custom",
-        ).logits
+        summary = heads.summarize(config, run, sequence)
+        logits = heads.dense_layer(run, summary, 3, "classification_custom/logit")
     with tf.Session() as session:
         for variable in tf.global_variables():
             variable.load(stored[variable.op.name], session)

@@ -20,7 +20,7 @@ from helpers.paths import ROOT
 from helpers.pretraining import curve, start_hosts, train, weights
 
 from xlnet.engine import devices as engine_devices
-from xlnet.engine import optimizer, train_step
+from xlnet.engine import optimizer
 from xlnet.engine.devices import Devices, connect
 from xlnet.model import layer_graph, ops
 from xlnet.settings.devices import DeviceSettings
@@ -209,27 +209,6 @@ def test_gpus_are_claimed_before_anything_uses_them(machine, monkeypatch):
     ]
     options = devices.session_config().gpu_options
     assert options.allow_growth and options.visible_device_list == "0,1"
-
-
-@pytest.mark.slow
-def test_an_exhausted_memory_is_one_line(place, monkeypatch):
-    """A step that needs more than there are addresses for."""
-    seed_of = train_step.dropout_seed
-
-    def greedy(seed, step):
-        return seed_of(seed, step) + tf.cast(
-            tf.reduce_sum(tf.fill([tf.cast(step, tf.int32) + 2**30, 2**17], 0)),
-            tf.uint64,
-        )
-
-    monkeypatch.setattr(train_step, "dropout_seed", greedy)
-    done = train(place, "too_large", train_steps=2)
-    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1, done.stderr
-    assert done.stderr.startswith(
-        "train_gpu.py: out of memory on CPU:0, for a tensor [1073741824,131072]; what helps: "
-    )
-    for flag in ("grad_accum_steps", "precision", "recompute", "max_seq_length"):
-        assert "--" + flag in done.stderr
 
 
 def test_flags_of_xla_that_the_user_sets_win(monkeypatch):

@@ -7,9 +7,8 @@ import tensorflow.compat.v1 as tf
 from helpers.pretraining import train
 
 from xlnet.engine import loop
-from xlnet.engine.devices import Devices, connect
+from xlnet.engine.devices import Devices
 from xlnet.engine.estimator import Estimator, EstimatorSpec
-from xlnet.settings.devices import DeviceSettings
 
 
 class Saved(tf.train.SessionRunHook):
@@ -128,14 +127,3 @@ def test_an_error_that_is_not_the_end_of_the_data_ends_the_training(tmp_path, er
         Estimator(count, str(tmp_path), Devices(None)).train(
             lambda: numbers(9), max_steps=3, hooks=[Failing()]
         )
-
-
-def test_replicas_end_with_the_data(tmp_path):
-    def read(features):
-        return EstimatorSpec(tf.reduce_sum(features), tf.no_op())
-
-    hook, devices = Steps(), connect(DeviceSettings(device="cpu", num_core_per_host=2))
-    Estimator(read, str(tmp_path), devices).train(
-        lambda: numbers(6), max_steps=9, hooks=[hook]
-    )
-    assert len(hook.seen) == 3

@@ -10,7 +10,7 @@ import signal
 
 import pytest
 from helpers.finetuning import assert_same
-from helpers.pretraining import curve, start, train, wait_for_step, weights
+from helpers.pretraining import curve, start, train, weights
 
 from xlnet.engine import progress
 from xlnet.engine.estimator import CheckpointOutputs
@@ -185,20 +185,6 @@ def test_a_checkpoint_beyond_the_limit_of_file_size_is_an_error(place):
         printed
     )
     assert "Traceback" not in printed
-
-
-def test_a_signal_of_a_batch_system_saves_and_ends_the_run(place, whole):
-    """SLURM's --signal, and what its tools send before a job's time is over. In an evaluation,
-    which this run has not, the message is another one."""
-    process = start(
-        place, "usr1", {"PYTHONUNBUFFERED": "1"}, **dict(RUN, train_steps=20000)
-    )
-    printed = wait_for_step(process, 3)
-    process.send_signal(signal.SIGUSR1)
-    printed += process.communicate(timeout=100)[0]
-    assert process.returncode == 75, printed
-    step = int(re.search(r"stopped by SIGUSR1 at step (\d+), saved", printed).group(1))
-    assert (place / "usr1" / (f"model.ckpt-{step}.index")).exists()
 
 
 def test_ctrl_c_saves_and_goes_on(place, run, whole, monkeypatch):

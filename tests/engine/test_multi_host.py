@@ -353,24 +353,6 @@ def test_a_step_that_does_not_end_ends_the_program(monkeypatch, ends):
     assert len(asked) == multi_host.MISSES
 
 
-def test_nobody_is_asked_once_the_watch_has_ended(tmp_path, monkeypatch):
-    """A thread that comes back from TensorFlow as the interpreter ends aborts the program."""
-    asked, answered = threading.Event(), threading.Event()
-
-    def slow():
-        asked.set()
-        time.sleep(0.5)
-        answered.set()
-
-    monkeypatch.setattr(multi_host, "SECONDS_BETWEEN_LOOKS", 0.01)
-    monkeypatch.setattr(multi_host, "missing", slow)
-    watch = multi_host.HostMonitor()
-    watch.begin()
-    assert asked.wait(20)
-    watch.stop()
-    assert answered.is_set()
-
-
 _STUCK = """
 import ctypes
 from xlnet.engine import multi_host

@@ -82,20 +82,6 @@ def test_a_damaged_checkpoint_is_one_line(whole):
     check_same(whole, "damaged")
 
 
-def test_which_checkpoints_stay(whole):
-    done = train(whole, "few", **dict(RUN, train_steps=32, max_save=2))
-    assert done.returncode == 0, done.stderr
-    kept = sorted(
-        int(path.name.split("-")[1].split(".")[0])
-        for path in (whole / "few").glob("model.ckpt-*.index")
-    )
-    assert kept == [30, 32]
-    memories = {
-        int(path.name.split("-")[1]) for path in (whole / "few").glob("memory-*.npy")
-    }
-    assert memories == set(kept)
-
-
 def test_a_run_whose_loss_is_nan_stops_and_resumes(whole, monkeypatch):
     """The batch of step 8 is NaN, once: the last checkpoint is that of step 6."""
     starts, real = [], input_pipeline.pretraining_batches

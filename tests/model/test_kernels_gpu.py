@@ -32,8 +32,6 @@ CASES = {
     "odd lengths": (1, 2, 16, 21, 34, 0, dict(), 0.1),
     "shorter than a block": (2, 1, 16, 5, 0, 0, dict(), 0.0),
     "directions of examples": (3, 1, 16, 17, 20, 0, dict(by_example=True), 0.1),
-    "without segments": (1, 1, 16, 20, 10, 0, dict(segments=False), 0.0),
-    "no mask": (1, 2, 16, 20, 10, 0, dict(mask=False), 0.0),
     "target positions": (2, 2, 16, 32, 16, 6, dict(), 0.1),
     "target positions, odd": (2, 1, 16, 37, 5, 19, dict(by_example=True), 0.0),
     "a query that sees nothing": (2, 1, 16, 16, 0, 4, dict(blind=True), 0.1),
@@ -47,7 +45,7 @@ def worker():
         yield found
 
 
-def inputs_of(case, by_example=False, segments=True, mask=True, blind=False):
+def inputs_of(case, by_example=False, blind=False):
     """NumPy arrays for a case: what `relative_attention` gets."""
     batch, heads, size, length, memory, targets, _, _ = case
     rng = np.random.RandomState(SEED)
@@ -68,16 +66,13 @@ def inputs_of(case, by_example=False, segments=True, mask=True, blind=False):
         r_s=normal(heads, 1, size),
         seg_embed=normal(2, heads, 1, size),
     )
-    if segments:
-        arrays["key_segment"] = rng.randint(0, 2, (batch, keys))
-        arrays["query_segment"] = rng.randint(0, 2, (batch, queries))
+    arrays["key_segment"] = rng.randint(0, 2, (batch, keys))
+    arrays["query_segment"] = rng.randint(0, 2, (batch, queries))
     rank = np.stack([rng.permutation(length) - length // 3 for _ in range(batch)])
     rank = np.maximum(rank, -1)
-    if mask:
-        arrays["key_rank"] = np.concatenate(
-            [np.full((batch, memory), -(2**31)), rank], axis=1
-        )
-        arrays["query_rank"] = rank + (rank < 0)
+    of_memory = np.full((batch, memory), -(2**31))
+    arrays["key_rank"] = np.concatenate([of_memory, rank], axis=1)
+    arrays["query_rank"] = rank + (rank < 0)
     if targets:
         positions = np.stack(
             [np.sort(rng.permutation(length)[:targets]) for _ in range(batch)]
@@ -86,7 +81,7 @@ def inputs_of(case, by_example=False, segments=True, mask=True, blind=False):
         arrays["query_rank"] = np.take_along_axis(rank + (rank < 0), positions, 1)
         if blind:
             arrays["query_rank"][:, 0] = -2
-    elif mask:
+    else:
         arrays["own_key"] = np.broadcast_to(memory + np.arange(length), (batch, length))
     return arrays
 
@@ -114,17 +109,11 @@ def on_numpy(worker, monkeypatch):
     monkeypatch.setattr(kernels_gpu, "is_possible", lambda *inputs: True)
 
 
-def stream_of(arrays, tensors, prepare_mask):
-    mask = None
-    if "key_rank" in arrays:
-        mask = Mask(
-            tensors["key_rank"], tensors["query_rank"], own_key=tensors.get("own_key")
-        )
-        mask = prepare_mask(mask)
-    segments = key_segments = None
-    if "key_segment" in arrays:
-        segments = tf.one_hot(tensors["query_segment"], 2)[:, None]
-        key_segments = tf.one_hot(tensors["key_segment"], 2)[:, None]
+def stream_of(tensors, prepare_mask):
+    ranks = tensors["key_rank"], tensors["query_rank"]
+    mask = prepare_mask(Mask(*ranks, own_key=tensors.get("own_key")))
+    segments = tf.one_hot(tensors["query_segment"], 2)[:, None]
+    key_segments = tf.one_hot(tensors["key_segment"], 2)[:, None]
     return Stream(mask, segments, key_segments, tensors.get("first_distance_index"))
 
 
@@ -145,9 +134,8 @@ def test_fused_attention_is_the_plain_form(name, on_numpy, monkeypatch):
             if rate
             else Dropout()
         )
-        differentiated = [tensors[key] for key in ("q", "k", "v", "k_r", "r_w", "r_r")]
-        if "key_segment" in arrays:
-            differentiated += [tensors["r_s"], tensors["seg_embed"]]
+        names = ("q", "k", "v", "k_r", "r_w", "r_r", "r_s", "seg_embed")
+        differentiated = [tensors[name] for name in names]
         results = []
         for attention, prepare_mask in (
             (modeling.relative_attention, kernels.additive_mask),
@@ -163,7 +151,7 @@ def test_fused_attention_is_the_plain_form(name, on_numpy, monkeypatch):
             output = attention(
                 *(tensors[key] for key in ("q", "k", "v", "k_r")),
                 weights,
-                stream_of(arrays, tensors, prepare_mask),
+                stream_of(tensors, prepare_mask),
                 drops,
             )
             gradients = tf.gradients(output, differentiated, tensors["d_output"])

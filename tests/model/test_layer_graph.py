@@ -161,11 +161,3 @@ def test_a_layer_is_computed_again_behind_a_barrier(graph):
     """Else XLA merges both runs of a layer, and keeps what the first one made."""
     step(n_layer=2, compiled=False)
     assert barriers_of(graph) == 2
-
-
-@pytest.mark.parametrize("device, barriers", (("xla", 0), ("tpu", 1)))
-@pytest.mark.slow
-def test_nothing_is_computed_beforehand_of_the_tables_of_a_tpu(graph, device, barriers):
-    step(device=device, n_layer=2, compiled=False, recompute=False)
-    found = [op for op in graph.get_operations() if op.type == "XlaOptimizationBarrier"]
-    assert len(found) == barriers

@@ -312,40 +312,6 @@ def test_permutation_mask_hides_what_comes_later(graph):
         assert moved.tolist() == expected, j
 
 
-@pytest.mark.parametrize("attn_type", ("bi", "uni"))
-@pytest.mark.parametrize("with_query", (False, True))
-def test_ranks_are_the_mask_that_they_make(graph, with_query, attn_type):
-    """With memory, which has no rank in the order and is seen by all."""
-    random = np.random.RandomState(0)
-    ids = tf.constant(random.randint(0, 50, [2, 6]), tf.int64)
-    rank = tf.constant([[1, -1, 0, 2, -1, -1], [-1, 2, -1, -1, 1, 0]], tf.int64)
-    positions = tf.constant([[0, 2, 3], [1, 4, 5]], tf.int64)
-    is_target = tf.reduce_any(
-        tf.one_hot(positions, 6, True, False, dtype=tf.bool), axis=1
-    )
-    by_ranks = modeling.permutation_mask(rank, is_target)
-    mems = [tf.constant(random.randn(2, 4, 8), tf.float32) for _ in range(2)]
-
-    def sequence(mask):
-        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
-            return modeling.transformer_xl(
-                tiny(),
-                xlnet.RunConfig(**dict(RUN, init_std=0.5)),
-                input_ids=ids,
-                mask=mask,
-                mems=mems,
-                query=modeling.Query(positions=positions) if with_query else None,
-                attn_type=attn_type,
-            ).sequence
-
-    sequences = [sequence(by_ranks), sequence(by_ranks.dense()), sequence(None)]
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        ranks, dense, unmasked = session.run(sequences)
-    np.testing.assert_array_equal(ranks, dense)
-    assert np.abs(ranks - unmasked).max() > 1e-3
-
-
 def test_no_gradient_reaches_an_earlier_window(graph):
     ids = tf.constant(np.random.RandomState(0).randint(0, 50, [2, 6]), tf.int32)
 
@@ -506,29 +472,6 @@ def test_sizes_that_are_not_known_before(graph, has_slots, is_training):
             *session.run(fetches, {fed[name]: values[name] for name in fed})
         ):
             assert_close(mine, other, rtol=1e-5)
-
-
-def test_slots_of_a_causal_network(graph):
-    """They have what a query at every position has at theirs."""
-    ids = tf.constant(np.random.RandomState(0).randint(0, 50, [2, 6]), tf.int32)
-    positions = tf.constant([[0, 2, 5], [5, 4, 1]])
-
-    def queried(**query):
-        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
-            return modeling.transformer_xl(
-                tiny(),
-                xlnet.RunConfig(**dict(RUN, init_std=0.5)),
-                input_ids=ids,
-                attn_type="uni",
-                query=modeling.Query(**query),
-            ).sequence
-
-    slots = queried(positions=positions)
-    everywhere = tf.gather(queried(masked=tf.ones([2, 6])), positions, batch_dims=1)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        mine, other = session.run([slots, everywhere])
-    assert_close(mine, other, rtol=1e-5)
 
 
 def nodes_of_functions(graph):

@@ -8,17 +8,9 @@ import tensorflow.compat.v1 as tf
 from helpers.networks import sizes
 
 import xlnet
-from xlnet.corpus import feature_spec
-from xlnet.finetuning.model import TaskModel
 from xlnet.model import heads
 from xlnet.pretraining import objectives
-from xlnet.runs.task_settings import FineTunedTask
-from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings
-from xlnet.tasks import custom
-from xlnet.tasks.known import TASK_TYPES
-from xlnet.tasks.task import Columns, Task
-from xlnet.tasks.types.contract import LossOptions
 
 pytestmark = pytest.mark.slow
 
@@ -104,54 +96,6 @@ def test_objectives(objective, device):
         return tf.reduce_mean(losses * batch["weights"]) + tf.reduce_mean(
             tf.nn.sparse_softmax_cross_entropy_with_logits(
                 labels=features["label"], logits=logits
-            )
-        )
-
-    check(loss)
-
-
-SETTINGS = {"spans": SpanSettings, "tagging": TaggerSettings}  # the others: classifiers
-LABELS = {"tagging": ("O", "B-PER", "I-PER"), "regression": None}
-
-
-@pytest.mark.parametrize(
-    "kind", sorted(TASK_TYPES) if ALL else ("classification", "spans")
-)
-def test_heads(kind):
-    settings = SETTINGS.get(kind, ClassifierSettings)(
-        model_dir="", task_name="custom", do_train=True, max_seq_length=LENGTH
-    )
-    task = Task(
-        "custom",
-        Columns(("text",), (), ("label",)),
-        LABELS.get(kind, ("a", "b")),
-        (),
-        TASK_TYPES[kind],
-    )
-    task = custom.with_options(task, vars(settings))
-    length = FineTunedTask(task, settings).layout.max_seq_length
-    choices = task.head.num_choices(True)
-    random = np.random.RandomState(0)
-    features = {}
-    for feature in feature_spec.finetuning_features(
-        length, task.head.features(length), choices
-    ):
-        shape = [BATCH // choices, *feature.shape]
-        features[feature.name] = (
-            random.randint(0, 2, shape).astype(np.int32)
-            if feature.dtype == "int"
-            else np.zeros(shape, np.float32)
-        )
-    features["input_ids"] = random.randint(10, VOCABULARY, features["input_ids"].shape)
-
-    def loss(precision):
-        network = NetworkSettings(precision=precision, **NETWORK)
-        model = TaskModel(CONFIG, FineTunedTask(task, settings), network)
-        return tf.reduce_mean(
-            model.training_loss(
-                {name: tf.constant(value) for name, value in features.items()},
-                tf.constant([1, 2]),
-                LossOptions(),
             )
         )
 

@@ -162,19 +162,22 @@ def reading(prefix: str) -> contextlib.AbstractContextManager[None]:
 
 
 def names(prefix: str) -> list[str]:
-    """Names of the variables in a checkpoint; those of TensorFlow 2 have a text, too."""
-    return [name for name, type in _types(prefix).items() if type != tf.string]
+    """Names of the variables in a checkpoint."""
+    return list(_variables(prefix))
 
 
-def _types(prefix: str) -> dict[str, tf.DType]:
+def _variables(prefix: str) -> dict[str, tuple[tf.DType, list[int]]]:
+    """Type and shape of each variable in a checkpoint, by name; those of TensorFlow 2 have a text,
+    too, which is left out."""
     with reading(prefix):
-        return tf.train.NewCheckpointReader(prefix).get_variable_to_dtype_map()
-
-
-def shapes(prefix: str) -> dict[str, list[int]]:
-    """The shapes of the variables in a checkpoint, by name."""
-    with reading(prefix):
-        return tf.train.NewCheckpointReader(prefix).get_variable_to_shape_map()
+        reader = tf.train.NewCheckpointReader(prefix)
+        types = reader.get_variable_to_dtype_map()
+        shapes = reader.get_variable_to_shape_map()
+    found = {}
+    for name, shape in shapes.items():
+        if types[name] != tf.string:
+            found[name] = types[name], shape
+    return found
 
 
 def stored_names(prefix: str) -> dict[str, str]:
@@ -258,13 +261,12 @@ def compare(
     UserError if nothing matches, a shape differs, or weights are not float32, as the network's
     are."""
     # Weights, and their averages, have the names that they have in the graph.
-    types, found = _types(prefix), shapes(prefix)
-    stored = {}
+    found, stored = _variables(prefix), {}
     for name, place in stored_names(prefix).items():
-        if types[place] != tf.float32:
+        dtype, stored[name] = found[place]
+        if dtype != tf.float32:
             where = f"checkpoint {prefix}: {place}"
-            raise errors.wrong(where, types[place].name, "float32")
-        stored[name] = found[place]
+            raise errors.wrong(where, dtype.name, "float32")
     wanted = {devices.base_name(v): v.shape.as_list() for v in variables}
     matched = sorted(set(stored) & set(wanted))
     if not matched:

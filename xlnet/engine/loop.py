@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Sequence
 from typing import Any, Optional, Protocol
 
 import tensorflow.compat.v1 as tf
@@ -45,7 +44,6 @@ def fit(
     run: TrainingRun,
     selection: BestCheckpoint,
     evaluator: Optional[Evaluator] = None,
-    hooks: Sequence[tf.train.SessionRunHook] = (),
 ) -> None:
     """Trains from the newest checkpoint to the last step, or until early stopping.
 
@@ -57,7 +55,6 @@ def fit(
       run: what is trained.
       selection: keeps the best checkpoint.
       evaluator: evaluates checkpoints; None: nothing is evaluated.
-      hooks: TensorFlow's, such as a profiler.
 
     Raises:
       Unfinished: a signal stopped it, on this host or another one.
@@ -77,9 +74,7 @@ def fit(
         # Build the step and restore its variables. A run that cannot resume leaves the directory as
         # it was: the document is written after that.
         estimator = Estimator(run.model_fn, model_dir, devices, settings.seed)
-        training = stack.enter_context(
-            estimator.started(lambda: run.batches(first), hooks)
-        )
+        training = stack.enter_context(estimator.started(lambda: run.batches(first)))
         memories = MemoryFiles(model_dir, devices)
         memories.load(training.session, first)
         if devices.is_chief:

@@ -6,7 +6,7 @@ implementation.
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple, Optional
+from typing import Callable, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -32,14 +32,6 @@ from xlnet.model.parameters import (
 )
 from xlnet.model.stateless_random import fold_in
 from xlnet.settings.network import RunConfig, XLNetConfig
-
-
-class HeadOutputs(NamedTuple):
-    """loss: [B], of each example. logits: [B,C]."""
-
-    loss: tf.Tensor
-    logits: tf.Tensor
-
 
 # ---- summary ----
 
@@ -182,22 +174,10 @@ def lm_logits(
     return tf.reshape(logits, shape_of(sequence)[:-1] + [vocabulary])
 
 
-def classification(
-    run: RunConfig,
-    summary: tf.Tensor,
-    labels: tf.Tensor,
-    *,
-    num_classes: int,
-    scope: str,
-) -> HeadOutputs:
-    """Softmax over classes: summary [B,D], labels int [B] -> `HeadOutputs`, logits [B,C]."""
-    logits = _dense(run, summary, num_classes, scope + "/logit")
-    return HeadOutputs(_softmax_cross_entropy(logits, labels), logits)
-
-
-def _dense(
+def dense_layer(
     run: RunConfig, inputs: tf.Tensor, size: int, name: str, has_bias: bool = True
 ) -> tf.Tensor:
+    """[...,D] -> [...,size], by the variables `name`/kernel and, with a bias, `name`/bias."""
     width, bias = inputs.shape.as_list()[-1], None
     with tf.variable_scope(name):
         kernel = get_weight("kernel", [width, size], get_initializer(run))
@@ -254,8 +234,8 @@ class HeadBuilder:
     def dense(
         self, inputs: tf.Tensor, size: int, name: str, has_bias: bool = True
     ) -> tf.Tensor:
-        """[...,D] -> [...,size], by the variables `name`/kernel and, with a bias, `name`/bias."""
-        return _dense(self._run, inputs, size, name, has_bias)
+        """As `dense_layer`."""
+        return dense_layer(self._run, inputs, size, name, has_bias)
 
     def dense_of_pairs(
         self, inputs: tf.Tensor, others: tf.Tensor, size: int, name: str

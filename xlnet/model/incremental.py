@@ -91,7 +91,7 @@ class IncrementalNetwork:
 
     def _build(self, has_queries: bool) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the wanted rows [B,W,D] and the embedding table [V,D]."""
-        net, inputs, config = self._net, self.inputs, self._net.config
+        net, inputs = self._net, self.inputs
         # `embed` reads only the shape: all blanks begin with the same vector.
         blanks = tf.zeros([tf.shape(inputs.ids)[0], inputs.asked], tf.int32)  # [B,P]
         query = modeling.Query(positions=blanks) if has_queries else None
@@ -101,10 +101,8 @@ class IncrementalNetwork:
         x = h if g is None else tf.concat([h, g], axis=1)  # [B,T+P,D]
         self._layers, self.attention = [], []
         clears = []
-        weights_of = layer_weights(net, has_segments=False)
         sinusoids = modeling.sinusoids_of(net, self.size, 0, "bi")
-        for layer in range(config.n_layer):
-            weights = weights_of(layer)
+        for layer, weights in enumerate(layer_weights(net, has_segments=False)):
             kept = _Kept(*(self._slots(f"{name}_{layer}") for name in _Kept._fields))
             distance_keys = modeling.position_keys(net, weights.r, sinusoids)
             clears += [

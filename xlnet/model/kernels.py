@@ -21,6 +21,9 @@ from xlnet.model.stateless_random import bits16
 LAYER_NORM_EPSILON = 1e-12
 MASKED_SCORE = -1e30  # added to the score of a masked key; scores are always float32
 
+Dense = tuple[tf.Tensor, tf.Tensor]  # kernel and bias
+Norm = tuple[tf.Tensor, tf.Tensor]  # gamma and beta
+
 
 # ---- the interface ----
 
@@ -168,10 +171,10 @@ class Weights(NamedTuple):
     r_r: tf.Tensor
     r_s: Optional[tf.Tensor]
     seg_embed: Optional[tf.Tensor]
-    attention_norm: tuple[tf.Tensor, tf.Tensor]
-    inner: tuple[tf.Tensor, tf.Tensor]
-    outer: tuple[tf.Tensor, tf.Tensor]
-    feed_forward_norm: tuple[tf.Tensor, tf.Tensor]
+    attention_norm: Norm
+    inner: Dense
+    outer: Dense
+    feed_forward_norm: Norm
 
 
 # ---- from scores by distance to scores by key, and back (Transformer-XL, appendix B) ----
@@ -270,8 +273,8 @@ def gather_keys(x: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
 
 def feed_forward(
     x: tf.Tensor,
-    inner: tuple[tf.Tensor, tf.Tensor],
-    outer: tuple[tf.Tensor, tf.Tensor],
+    inner: Dense,
+    outer: Dense,
     activation: str,
     drops: Dropout = NO_DROPOUT,
 ) -> tf.Tensor:

@@ -18,13 +18,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 from tensorflow.compiler.tf2xla.python import xla
 
 from xlnet.model.kernels import (
-    AdditiveMask,
     Dropout,
     Kernels,
     Mask,
@@ -83,8 +82,8 @@ def is_possible(q: tf.Tensor, k: tf.Tensor, k_r: tf.Tensor, stream: Stream) -> b
         and all(isinstance(size, int) for size in sizes)
         and q.dtype in PRECISIONS
         and sizes[3] in HEAD_SIZES
-        and sizes[2] <= MOST_QUERIES
-        and not isinstance(stream.mask, AdditiveMask)
+        and isinstance(stream.mask, Mask)
+        and stream.segments is not None
     )
 
 
@@ -121,17 +120,9 @@ def relative_attention(
     # The segment term. A softmax does not change if a constant is added to all scores of a query.
     # So only the difference between "same segment" and "another segment" is added, at keys of the
     # same segment.
-    if stream.segments is None or stream.key_segments is None:
-        segment_score = tf.zeros([batch, heads, num_queries])
-        query_segment = tf.zeros([batch, given_queries], tf.int32)
-        key_segment = tf.zeros([batch, num_keys], tf.int32)
-    else:
-        same, other = tf.unstack(weights.seg_embed)  # [N,1,H]
-        terms = (q + weights.r_s) * (same - other)
-        terms = tf.cast(terms, tf.float32)
-        segment_score = tf.reduce_sum(terms, axis=-1) * scale  # [B,N,T]
-        query_segment = _index_of(stream.segments, batch)
-        key_segment = _index_of(stream.key_segments, batch)
+    same, other = tf.unstack(weights.seg_embed)  # [N,1,H]
+    terms = tf.cast((q + weights.r_s) * (same - other), tf.float32)
+    segment_score = tf.reduce_sum(terms, axis=-1) * scale  # [B,N,T]
 
     # The position term. Without `first_distance_index` the programs compute it from the keys of a
     # band of distances; otherwise the scores are computed here and read from memory.
@@ -149,8 +140,8 @@ def relative_attention(
     # [B,K], [B,T], [B,2].
     data = [
         first_distance_index,
-        _padded(query_segment, added, 0),
-        key_segment,
+        _padded(_index_of(stream.segments, batch), added, 0),
+        _index_of(stream.key_segments, batch),
         *_ranks(stream.mask, batch, given_queries, added, num_keys),
         _dropout_keys(drops, batch),
     ]
@@ -194,13 +185,13 @@ def _padded(x: tf.Tensor, added: int, value: int) -> tf.Tensor:
 
 
 def _ranks(
-    mask: Optional[Mask], batch: int, num_queries: int, added: int, num_keys: int
+    mask: Mask, batch: int, num_queries: int, added: int, num_keys: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """The mask as the programs read it. Query i sees key j if query_rank[i] > key_rank[j], or if
     own_key[i] is j.
 
     Args:
-      mask: by ranks, or None: every query sees every key.
+      mask: by ranks.
       batch: B.
       num_queries: of the attention.
       added: queries of padding, which see nothing; T = num_queries + added.
@@ -209,18 +200,12 @@ def _ranks(
     Returns:
       query_rank [B,T], key_rank [B,K] and own_key [B,T], int32; own_key -1: the query has none.
     """
-    of_queries, of_keys = [batch, num_queries], [batch, num_keys]
-    if mask is None or mask.query_rank is None or mask.key_rank is None:
-        query_rank = tf.ones(of_queries, tf.int32)  # above the rank of every key
-        key_rank = tf.zeros(of_keys, tf.int32)
-        own_key = tf.fill(of_queries, _NO_KEY)
-    else:
-        query_rank = tf.broadcast_to(tf.cast(mask.query_rank, tf.int32), of_queries)
-        key_rank = tf.broadcast_to(tf.cast(mask.key_rank, tf.int32), of_keys)
-        if mask.own_key is None:
-            own_key = tf.fill(of_queries, _NO_KEY)
-        else:
-            own_key = tf.broadcast_to(tf.cast(mask.own_key, tf.int32), of_queries)
+    of_queries = [batch, num_queries]
+    query_rank = tf.broadcast_to(tf.cast(mask.query_rank, tf.int32), of_queries)
+    key_rank = tf.broadcast_to(tf.cast(mask.key_rank, tf.int32), [batch, num_keys])
+    own_key = tf.fill(of_queries, _NO_KEY)
+    if mask.own_key is not None:
+        own_key = tf.broadcast_to(tf.cast(mask.own_key, tf.int32), of_queries)
     query_rank = _padded(query_rank, added, _BELOW_ALL_RANKS)
     own_key = _padded(own_key, added, _NO_KEY)
     return query_rank, key_rank, own_key

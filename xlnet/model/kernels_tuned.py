@@ -22,6 +22,7 @@ from xlnet.model.kernels import (
     ACTIVATIONS,
     LAYER_NORM_EPSILON,
     NO_DROPOUT,
+    Dense,
     Dropout,
     Kernels,
     Stream,
@@ -33,8 +34,6 @@ from xlnet.model.kernels import (
 )
 from xlnet.model.ops import dense, dense_back, in_rows, repeated, shape_of
 from xlnet.model.stateless_random import hashed
-
-Dense = tuple[tf.Tensor, tf.Tensor]  # kernel and bias
 
 # How elementwise work enters the graph. "operations": TensorFlow runs one after the other. "loops":
 # XLA compiles each function to one loop. "xla", "tpu": XLA compiles the step, and fuses it.

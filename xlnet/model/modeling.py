@@ -443,34 +443,26 @@ def transformer_xl(
         mask = with_memory(
             mask, length, memory_length, attn_type, run.same_length, input_ids.dtype
         )
-        prepare_mask = net.kernels.prepare_mask
-        content_stream = content_stream_of(
-            net, mask, seg_ids, length, memory_length, prepare_mask
-        )
+        content_stream = content_stream_of(net, mask, seg_ids, length, memory_length)
         query_stream = None
         if query is not None:
-            query_stream = query_stream_of(
-                content_stream, query, mask, length, prepare_mask
-            )
+            query_stream = query_stream_of(net, content_stream, query, mask, length)
         # A query at a target position reads the scores of all keys, also of those after it, which
         # are masked if `attn_type` is "uni": it needs the distances to both sides in any case.
         has_targets = query is not None and query.positions is not None
         sinusoids = sinusoids_of(
             net, length, memory_length, "bi" if has_targets else attn_type
         )
-        sign = (
-            None
-            if direction is None
-            else net.cast(1 - 2 * direction)[:, None, None, None]
-        )
+        sign = None
+        if direction is not None:
+            sign = net.cast(1 - 2 * direction)[:, None, None, None]
 
         if net.run.device == "tpu":
             # What each layer makes of these tables would be half of the program.
             sinusoids = tuple(layer_graph.not_constant(*sinusoids))
 
         # Run the layers.
-        weights_of = parameters.layer_weights(net, has_segments=seg_ids is not None)
-        weights = [weights_of(i) for i in range(config.n_layer)]
+        weights = parameters.layer_weights(net, has_segments=seg_ids is not None)
         memories = list(mems) if mems else [None] * config.n_layer
         same = {
             "content_stream": content_stream,
@@ -522,11 +514,8 @@ def embed(
         masked = net.cast(query.masked)[:, :, None]
         return table, h, masked * mask_embedding + (1.0 - masked) * h
     batch, target_count = shape_of(query.positions)
-    return (
-        table,
-        h,
-        tf.broadcast_to(mask_embedding, [batch, target_count, config.d_model]),
-    )
+    shape = [batch, target_count, config.d_model]
+    return table, h, tf.broadcast_to(mask_embedding, shape)
 
 
 def content_stream_of(
@@ -535,7 +524,6 @@ def content_stream_of(
     seg_ids: Optional[tf.Tensor],
     length: Any,
     memory_length: Any,
-    prepare_mask: Callable[[Mask], Any],
 ) -> Stream:
     """The content `Stream`: all positions, which see their own token, too. mask: over K keys."""
     segments = key_segments = None
@@ -549,24 +537,21 @@ def content_stream_of(
         given = mask.key_rank if seg_ids is None else seg_ids
         dtype = tf.int64 if given is None else given.dtype
         own_key = _positions(length, memory_length, dtype)[None]
-        mask = prepare_mask(mask._replace(own_key=own_key))
+        mask = net.kernels.prepare_mask(mask._replace(own_key=own_key))
     return Stream(mask, segments, key_segments)
 
 
 def query_stream_of(
+    net: LayerContext,
     content_stream: Stream,
     query: Query,
     mask: Optional[Mask],
     length: Any,
-    prepare_mask: Callable[[Mask], Any],
 ) -> Stream:
     """The query `Stream`: of all positions those of the targets, without their own token. mask:
     over K keys."""
-    segments, first_distance_index, positions = (
-        content_stream.segments,
-        None,
-        query.positions,
-    )
+    segments, positions = content_stream.segments, query.positions
+    first_distance_index = None
     if positions is not None:
         # The distance from position i to key 0 is d = M + i. Among the R distances it has the index
         # K - d, which is Q - i.
@@ -580,7 +565,7 @@ def query_stream_of(
                 query_rank=tf.gather(mask.query_rank, positions, batch_dims=1)
             )
     if mask is not None:
-        mask = prepare_mask(mask)
+        mask = net.kernels.prepare_mask(mask)
     return Stream(
         mask, segments, content_stream.key_segments, first_distance_index, query.weights
     )

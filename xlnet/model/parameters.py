@@ -7,13 +7,13 @@ Shape letters as in `modeling`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
 from xlnet.model import kernels_tpu, kernels_tuned
-from xlnet.model.kernels import NO_DROPOUT, Dropout, Weights
+from xlnet.model.kernels import NO_DROPOUT, Dense, Dropout, Norm, Weights
 from xlnet.model.stateless_random import fold_in
 from xlnet.settings.network import RunConfig, XLNetConfig
 
@@ -98,24 +98,38 @@ def get_weight(
     )
 
 
-def layer_weights(net: LayerContext, has_segments: bool) -> Callable[[int], Weights]:
-    """Returns a function from a layer's number to its `Weights`, variables in `layer_<i>`."""
-    r_w, r_r, r_s, seg_embed = _attention_biases(net, has_segments)
+def layer_weights(net: LayerContext, has_segments: bool) -> list[Weights]:
+    """The `Weights` of each layer, variables in `layer_<i>`.
 
-    def of_layer(layer: int) -> Weights:
+    Untied (`untie_r`), a layer has its own r_w, r_r and r_s; seg_embed is always the layer's own.
+    """
+    config = net.config
+    heads = [config.n_head, config.d_head]
+
+    def biases(name: str) -> list[Any]:
+        """[N,1,H] of each layer."""
+        # Released models have a bias for each layer, stacked; Transformer-XL has one for all.
+        if config.untie_r:
+            return tf.unstack(net.variable(name, [config.n_layer] + heads)[:, :, None])
+        return [net.variable(name, heads)[:, None]] * config.n_layer
+
+    r_w, r_r = biases("r_w_bias"), biases("r_r_bias")
+    r_s = seg_embed = [None] * config.n_layer
+    if has_segments:
+        r_s = biases("r_s_bias")
+        embeddings = net.variable("seg_embed", [config.n_layer, 2] + heads)
+        seg_embed = tf.unstack(embeddings[:, :, :, None])
+    found = []
+    for layer in range(config.n_layer):
         with tf.variable_scope(f"layer_{layer}"):
             with tf.variable_scope("rel_attn"):
                 q, k, v, r, o = (head_kernel(net, name) for name in "qkvro")
                 attention_norm = norm_weights(net)
             with tf.variable_scope("ff"):
-                inner = dense_weights(
-                    net, "layer_1", net.config.d_model, net.config.d_inner
-                )
-                outer = dense_weights(
-                    net, "layer_2", net.config.d_inner, net.config.d_model
-                )
+                inner = dense_weights(net, "layer_1", config.d_model, config.d_inner)
+                outer = dense_weights(net, "layer_2", config.d_inner, config.d_model)
                 feed_forward_norm = norm_weights(net)
-        return Weights(
+        weights = Weights(
             q=q,
             k=k,
             v=v,
@@ -130,8 +144,8 @@ def layer_weights(net: LayerContext, has_segments: bool) -> Callable[[int], Weig
             outer=outer,
             feed_forward_norm=feed_forward_norm,
         )
-
-    return of_layer
+        found.append(weights)
+    return found
 
 
 def head_kernel(net: LayerContext, name: str) -> tf.Tensor:
@@ -144,49 +158,17 @@ def head_kernel(net: LayerContext, name: str) -> tf.Tensor:
 
 def dense_weights(
     net: LayerContext, scope: str, width_in: int, width_out: int
-) -> tuple[tf.Tensor, tf.Tensor]:
+) -> Dense:
     """Kernel [width_in,width_out] and bias [width_out]."""
     with tf.variable_scope(scope):
-        return (
-            net.variable("kernel", [width_in, width_out]),
-            net.variable("bias", [width_out], tf.initializers.zeros()),
-        )
+        kernel = net.variable("kernel", [width_in, width_out])
+        bias = net.variable("bias", [width_out], tf.initializers.zeros())
+    return kernel, bias
 
 
-def norm_weights(net: LayerContext) -> tuple[tf.Tensor, tf.Tensor]:
+def norm_weights(net: LayerContext) -> Norm:
     """Gamma and beta of a layer norm, float32 [D] each."""
     with tf.variable_scope("LayerNorm"):
         beta = get_weight("beta", [net.config.d_model], tf.initializers.zeros())
         gamma = get_weight("gamma", [net.config.d_model], tf.initializers.ones())
     return gamma, beta
-
-
-def _attention_biases(
-    net: LayerContext, has_segments: bool
-) -> tuple[
-    list[tf.Tensor],
-    list[tf.Tensor],
-    list[Optional[tf.Tensor]],
-    list[Optional[tf.Tensor]],
-]:
-    """r_w, r_r, r_s and seg_embed of `Weights`, a list over layers each. Untied (`untie_r`), a
-    layer has its own r_w, r_r and r_s; seg_embed is always the layer's own."""
-    config = net.config
-    heads = [config.n_head, config.d_head]
-
-    def of_layers(name: str) -> list[tf.Tensor]:
-        """[N,1,H] of each layer."""
-        # Released models have a bias for each layer, stacked; Transformer-XL has one for all.
-        if config.untie_r:
-            return tf.unstack(net.variable(name, [config.n_layer] + heads)[:, :, None])
-        return [net.variable(name, heads)[:, None]] * config.n_layer
-
-    r_w, r_r = of_layers("r_w_bias"), of_layers("r_r_bias")
-    if not has_segments:
-        nothing: list[Optional[tf.Tensor]] = [None] * config.n_layer
-        return r_w, r_r, nothing, nothing
-    r_s = of_layers("r_s_bias")
-    seg_embed = tf.unstack(
-        net.variable("seg_embed", [config.n_layer, 2] + heads)[:, :, :, None]
-    )
-    return r_w, r_r, r_s, seg_embed

@@ -216,13 +216,8 @@ def segment_logits(batch: Batch, outputs: modeling.Outputs) -> tf.Tensor:
         seed=batch.seed,
         first_row=batch.first_row,
     )
-    return heads.classification(
-        batch.run_config,
-        summary,
-        batch.features["label"],
-        num_classes=2,
-        scope="classification_next_segment",
-    ).logits
+    name = "classification_next_segment/logit"
+    return heads.dense_layer(batch.run_config, summary, 2, name)
 
 
 def _mask(batch: Batch) -> tf.Tensor:
