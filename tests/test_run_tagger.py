@@ -169,19 +169,9 @@ def test_training_on_texts_with_spans(place, tmp_path):
     assert results["checkpoints"][0]["f1"] > 0.5
 
 
-@pytest.mark.parametrize(
-    "changes, message",
-    [
-        (dict(task_name="rte"), "task_name: found rte, a task of xlnet classify"),
-        (dict(label_column="4"), "train.txt:3: found null .*; --label_column"),
-        (dict(metric="auc"), "metric of task custom: found auc, expected one of f1"),
-        (dict(data_dir="."), "no such file: ./train.csv"),
-    ],
-)
-def test_bad_input_is_refused_in_one_line(place, monkeypatch, changes, message):
-    monkeypatch.chdir(place.directory)
-    done = place.run(
-        "--do_train=True", **dict(dict(model_dir=place.directory / "no"), **changes)
-    )
-    assert done.returncode in (1, 2) and re.search(message, done.stderr), done.stderr
-    assert len(done.stderr.splitlines()) == 1 and not (place.directory / "no").exists()
+def test_bad_input_is_refused_in_one_line(place):
+    model = place.directory / "no"
+    done = place.run("--do_train=True", label_column="4", model_dir=model)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert re.search("train.txt:3: found null .*; --label_column", done.stderr)
+    assert not model.exists()

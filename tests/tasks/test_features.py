@@ -21,15 +21,6 @@ CLS, SEP = 3, 4
 LABELS = ("no", "yes")
 
 
-def choice_features(ids_a, ids_b, length, cls_id, sep_id, **layout):
-    """The arrays [T] of one text or pair."""
-    (pair,) = encoding.fit_to_length(ids_a, ids_b, Layout(length, **layout))
-    return {
-        name: array[0]
-        for name, array in encoding.lay_out([pair], length, cls_id, sep_id).items()
-    }
-
-
 def arrays_of(examples, tokenizer, length, **layout):
     """The arrays that records have."""
     arrays, _ = encoding.arrays_of(examples, tokenizer, Layout(length, **layout))
@@ -69,9 +60,16 @@ def test_golden():
     ],
 )
 def test_a_text_and_a_pair(a, b, ids, segments):
-    f = choice_features(a, b, len(ids), CLS, SEP)
-    assert (f["input_ids"].tolist(), f["segment_ids"].tolist()) == (ids, segments)
-    assert f["input_mask"].tolist() == [int(segment == 4) for segment in segments]
+    windows = encoding.fit_to_length(a, b, Layout(len(ids)))
+    found = encoding.lay_out(windows, len(ids), CLS, SEP)
+    assert found["input_ids"].tolist() == [ids]
+    assert found["segment_ids"].tolist() == [segments]
+    assert found["input_mask"].tolist() == [[int(each == 4) for each in segments]]
+    # On the right, the padding of questions is another segment.
+    right = encoding.lay_out(windows, len(ids), CLS, SEP, pads="right")
+    padding = segments.count(4)
+    assert right["segment_ids"].tolist() == [segments[padding:] + [3] * padding]
+    assert right["input_ids"].tolist() == [ids[padding:] + [0] * padding]
 
 
 @pytest.mark.parametrize(
@@ -156,14 +154,9 @@ def test_what_is_left_of_a_text(layout, a, b, expected):
 
 def test_windows_have_all_of_the_text():
     for length in range(4, 24):
-        windows = [
-            a
-            for a, _ in encoding.fit_to_length(
-                TEXT, None, Layout(length, True, "sliding")
-            )
-        ]
-        assert {id for window in windows for id in window} == set(TEXT)
-        assert all(len(window) == min(length - 2, len(TEXT)) for window in windows)
+        windows = encoding.fit_to_length(TEXT, None, Layout(length, True, "sliding"))
+        assert {id for window, _ in windows for id in window} == set(TEXT)
+        assert all(len(window) == min(length - 2, len(TEXT)) for window, _ in windows)
 
 
 def test_windows_are_records_of_their_own(tiny, tmp_path):
@@ -231,21 +224,13 @@ def test_records_hold_the_features(tiny, tmp_path):
 
 
 def test_scores_labels_and_choices_in_records(tiny, tmp_path):
-    score, two = (Feature("label_ids", shape, "float") for shape in ((), (2,)))
-    path = write(
-        tmp_path, [Example((("the cat", "a mat"),), 2.5)], tiny, label_features=(score,)
-    )
-    assert _read(path, 16, label_features=(score,))["label_ids"].tolist() == [2.5]
-    path = write(
-        tmp_path,
-        [Example((("the cat", None),), [0.0, 1.0])],
-        tiny,
-        label_names=LABELS,
-        label_features=(two,),
-    )
-    assert _read(path, 16, label_features=(two,))["label_ids"].tolist() == [[0, 1]]
+    for label, shape in ((2.5, ()), ([0.0, 1.0], (2,))):
+        how = dict(label_features=(Feature("label_ids", shape, "float"),))
+        example = Example((("the cat", "a mat"),), label)
+        path = write(tmp_path, [example], tiny, **how)
+        assert _read(path, 16, **how)["label_ids"].tolist() == [label]
     choices = [Example((("the cat", "a mat"), ("the cat", "old rivers")), 1)]
-    path = write(tmp_path, choices, tiny, label_names=("0", "1"), num_choices=2)
+    path = write(tmp_path, choices, tiny, num_choices=2)
     assert _read(path, 16, num_choices=2)["input_ids"].shape == (1, 32)
 
 
@@ -256,29 +241,19 @@ def test_records_are_found_again_by_content(tiny, tmp_path):
         encoded.append(len(examples))
         return encoding.arrays_of(examples, *how)
 
-    def write(examples=_examples(3), tokenizer=tiny, length=16, **settings):
-        return pathlib.Path(
-            encoding.write_records(
-                str(tmp_path),
-                "x",
-                examples,
-                tokenizer,
-                Layout(length),
-                encode=encode,
-                **{"label_names": LABELS, **settings},
-            ).path
-        )
+    def made(examples=_examples(3), tokenizer=tiny, length=16, label_names=LABELS):
+        how = dict(encode=encode, label_names=label_names)
+        return pathlib.Path(write(tmp_path, examples, tokenizer, length, **how))
 
-    path = write()
+    path = made()
     content = path.read_bytes()
-    assert write() == path and path.read_bytes() == content and encoded == [3]
-    relabelled = [example._replace(label=0) for example in _examples(3)]
+    assert made() == path and path.read_bytes() == content and encoded == [3]
     others = [
-        write(_examples(4)),
-        write(relabelled),
-        write(length=17),
-        write(label_names=("yes", "no")),
-        write(tokenizer=Tokenizer(tiny.path, uncased=True)),
+        made(_examples(4)),
+        made([example._replace(label=0) for example in _examples(3)]),
+        made(length=17),
+        made(label_names=("yes", "no")),
+        made(tokenizer=Tokenizer(tiny.path, uncased=True)),
     ]
     assert len({path, *others}) == 6
 

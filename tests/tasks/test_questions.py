@@ -82,26 +82,17 @@ def test_squad_s_files(tmp_path):
         article(question(7, answers=(("b c", 2), ("c", 4))), context="a b c"),
         article(question("plausible", is_impossible=True)),
     ]
-    expected = [
+    rows = read(tmp_path, {"version": "v2.0", "data": articles})
+    two = (GoldAnswer("b c", 2), GoldAnswer("c", 4))
+    assert rows == [
         Row("q1", ((CONTEXT, "Who ran?"),), (GoldAnswer("The dog", 13),), CONTEXT),
         Row("q2", ((CONTEXT, "Who ran?"),), (), CONTEXT),
-        Row(
-            "7",
-            (("a b c", "Who ran?"),),
-            (GoldAnswer("b c", 2), GoldAnswer("c", 4)),
-            "a b c",
-        ),
+        Row("7", (("a b c", "Who ran?"),), two, "a b c"),
         Row("plausible", ((CONTEXT, "Who ran?"),), (), CONTEXT),
     ]
-    assert (
-        read(tmp_path, {"meta": {"data": 1}, "version": "v2.0", "data": articles})
-        == expected
-    )
-    assert read(tmp_path, articles) == expected
-    withheld = {"data": [article(question(answers=None))]}
-    assert [each.label for each in read(tmp_path, withheld, need_labels=False)] == [
-        None
-    ]
+    assert read(tmp_path, articles) == rows
+    (withheld,) = read(tmp_path, [article(question(answers=None))], need_labels=False)
+    assert withheld.label is None
 
 
 @pytest.mark.parametrize(
@@ -151,26 +142,20 @@ def test_tables(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "flags, expected",
-    [
-        (dict(), {"train": "train-v2.0.json", "dev": "new.json"}),
-        (dict(dev_file="dev.json"), {"train": "train-v2.0.json", "dev": "dev.json"}),
-        (dict(predict_file="-"), {"train": "train-v2.0.json", "dev": "dev-v2.0.json"}),
-    ],
+    "flags, dev",
+    [({}, "new.json"), (dict(dev_file="dev.json"), "dev.json")]
+    + [(dict(predict_file="-"), "dev-v2.0.json")],
 )
-def test_a_file_to_be_predicted_is_evaluated_too(
-    tmp_path, monkeypatch, flags, expected
-):
+def test_a_file_to_be_predicted_is_evaluated_too(tmp_path, monkeypatch, flags, dev):
     monkeypatch.chdir(tmp_path)
     for name in ("new.json", "dev.json", "train-v2.0.json"):
         (tmp_path / name).write_text("{}")
     given = dict(task_name="squad2", data_dir=".", model_dir="m", do_train=True)
     given.update(predict_file="new.json")
     task = custom.resolve_task(SpanSettings(**dict(given, **flags)))
-    found = {
-        split: os.path.basename(path) for split, path in task.files.by_split.items()
-    }
-    assert (found, task.files.dev_share) == (expected, 0.0)
+    found = task.files.by_split
+    assert (found["train"], os.path.basename(found["dev"])) == ("train-v2.0.json", dev)
+    assert task.files.dev_share == 0.0
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="no shared data")
@@ -217,19 +202,16 @@ def test_places_of_answers(caplog):
 
 
 def widest(count, room, stride):
-    """For each piece the window with most context, by the rule, one by one."""
+    """The windows, and for each piece the one with most context, by the rule, one by one."""
     starts = [0]
     while starts[-1] + room < count:
         starts.append(starts[-1] + min(room, stride))
-    spans = [(start, min(start + room, count)) for start in starts]
-    best = []
+    spans, best = [(start, min(start + room, count)) for start in starts], []
     for piece in range(count):
-        scores = [
-            min(piece - start, end - 1 - piece) + 0.01 * (end - start)
-            if start <= piece < end
-            else -1
-            for start, end in spans
-        ]
+        scores = []
+        for start, end in spans:
+            context = min(piece - start, end - 1 - piece) + 0.01 * (end - start)
+            scores.append(context if start <= piece < end else -1)
         best.append(scores.index(max(scores)))
     return spans, best
 
@@ -238,18 +220,12 @@ def widest(count, room, stride):
 def test_windows_cover_all_and_each_piece_has_one_with_most_context(room):
     for count in range(60):
         for stride in range(1, room + 1):
-            found = encoding.windows_of(count, room, stride)
             spans, best = widest(count, room, stride)
-            assert [window[:2] for window in found] == spans
-            owners = [
-                [
-                    i
-                    for i, window in enumerate(found)
-                    if window.widest_start <= piece < window.widest_end
-                ]
-                for piece in range(count)
-            ]
-            assert owners == [[owner] for owner in best], (count, room, stride)
+            owners = []
+            for index, window in enumerate(encoding.windows_of(count, room, stride)):
+                assert window[:2] == spans[index]
+                owners += [index] * (window.widest_end - window.widest_start)
+            assert owners == best and len(spans) == index + 1, (count, room, stride)
 
 
 @pytest.fixture(scope="module")
@@ -358,27 +334,23 @@ def test_positions_are_those_of_the_original_or_closer_to_the_answer(golden):
 def outputs(*windows):
     """What the network says of windows, each (null score, [(start, [(end, allowed), ...]), ...]),
     the first of each the most likely."""
-    starts = np.array(
-        [[start for start, _ in spans] for _, spans in windows], np.float32
-    )
-    ends = np.array(
-        [[[end for end, _ in ends] for _, ends in spans] for _, spans in windows],
-        np.float32,
-    )
+    nulls, starts, ends, are_allowed = [], [], [], []
+    for null, spans in windows:
+        nulls.append(null)
+        starts.append([start for start, _ in spans])
+        ends.append([[end for end, _ in each] for _, each in spans])
+        are_allowed.append([[ok for _, ok in each] for _, each in spans])
+    starts, ends = np.array(starts, np.float32), np.array(ends, np.float32)
+    of_starts = np.log(np.linspace(0.6, 0.2, starts.shape[1], dtype=np.float32))
+    of_ends = np.log(np.linspace(0.6, 0.1, ends.shape[2], dtype=np.float32))
     return {
-        "null_score": np.array([null for null, _ in windows], np.float32),
+        "null_score": np.array(nulls, np.float32),
         "loss": np.arange(len(windows), dtype=np.float32),
         "char_start": starts,
         "char_end": ends,
-        "start_log_prob": np.log(
-            np.linspace(0.6, 0.2, starts.shape[1], dtype=np.float32)
-        )
-        + np.zeros_like(starts),
-        "end_log_prob": np.log(np.linspace(0.6, 0.1, ends.shape[2], dtype=np.float32))
-        + np.zeros_like(ends),
-        "is_allowed": np.array(
-            [[[ok for _, ok in ends] for _, ends in spans] for _, spans in windows]
-        ),
+        "start_log_prob": of_starts + np.zeros_like(starts),
+        "end_log_prob": of_ends + np.zeros_like(ends),
+        "is_allowed": np.array(are_allowed),
     }
 
 

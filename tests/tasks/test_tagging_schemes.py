@@ -90,43 +90,20 @@ def test_the_table():
 def conlleval(true, found):
     """(right, found, true) chunks of two sequences of tags."""
 
-    def parts(tag):
-        prefix, _, label = tag.partition("-")
-        return prefix, label
-
     def ends(before, now):
         (b, x), (n, y) = before, now
-        return (
-            (b, n)
-            in (
-                ("B", "B"),
-                ("B", "O"),
-                ("I", "B"),
-                ("I", "O"),
-                ("E", "E"),
-                ("E", "I"),
-                ("E", "O"),
-                ("S", "S"),
-                ("B", "S"),
-                ("I", "S"),
-            )
-            or b in "ES"
-            or (b != "O" and x != y)
-        )
+        after_end = b + n in "BB BO IB IO EE EI EO SS BS IS".split()
+        return after_end or b in "ES" or (b != "O" and x != y)
 
     def begins(before, now):
         (b, x), (n, y) = before, now
-        return (
-            n in "BS"
-            or (b, n)
-            in (("O", "I"), ("O", "E"), ("E", "E"), ("E", "I"), ("S", "E"), ("S", "I"))
-            or (n != "O" and x != y)
-        )
+        begun = n in "BS" or b + n in "OI OE EE EI SE SI".split()
+        return begun or (n != "O" and x != y)
 
     counts, open_chunk, outside = [0, 0, 0], False, ("O", "")
     before = [outside, outside]
     for pair in [*zip(true, found), ("O", "O")]:
-        now = list(map(parts, pair))
+        now = [(tag[0], tag[2:]) for tag in pair]
         ended = [ends(*both) for both in zip(before, now)]
         begun = [begins(*both) for both in zip(before, now)]
         if open_chunk and (ended[0] or ended[1]):

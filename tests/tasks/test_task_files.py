@@ -184,30 +184,10 @@ def test_both_parts_of_mnli(tmp_path):
     ]
 
 
-@pytest.mark.parametrize(
-    "name, content, encoding, text",
-    (
-        (
-            "x.tsv",
-            b"\xff\xfe" + "sentence\tlabel\na\t1\n".encode("utf-16-le"),
-            "utf-16-le",
-            "a",
-        ),
-        (
-            "x.csv",
-            "\ufeff\ufeffsentence,label\na,1\n".encode("gb18030"),
-            "gb18030",
-            "a",
-        ),
-        ("x.tsv", b"\n" * 60 + b"sentence\tlabel\na\t1\n", None, "a"),
-    ),
-)
-def test_odd_beginnings(tmp_path, name, content, encoding, text):
-    (tmp_path / name).write_bytes(content)
-    task = with_form(TASKS["sst-2"], encoding=encoding)
-    assert task.reader.read(str(tmp_path / name), True) == [
-        Row("0", ((text, None),), "1")
-    ]
+def test_blank_lines_come_before_names(tmp_path):
+    (tmp_path / "x.tsv").write_bytes(b"\n" * 60 + b"sentence\tlabel\na\t1\n")
+    rows = TASKS["sst-2"].reader.read(str(tmp_path / "x.tsv"), True)
+    assert rows == [Row("0", (("a", None),), "1")]
 
 
 # --- Other forms
@@ -229,54 +209,37 @@ def test_a_directory_of_texts(tmp_path):
         rows_of("imdb", tmp_path, "train")
 
 
+def article_of(**changes):
+    """An article of RACE, which may lack the answers."""
+    article = dict(article="a", questions=["It is _ .", "Why?"], id="7")
+    article["options"] = [list("wxyz")] * 2
+    return json.dumps(dict(article, **changes), indent=1)
+
+
 def test_articles_with_questions(tmp_path):
-    for folder, number in (("middle", 5), ("high", 3)):
+    for folder in ("middle", "high"):
         (tmp_path / "dev" / folder).mkdir(parents=True)
-        (tmp_path / "dev" / folder / (f"{number}.txt")).write_text(
-            json.dumps(
-                dict(
-                    article="a",
-                    questions=["It is _ .", "Why?"],
-                    options=[list("wxyz")] * 2,
-                    answers=["B", "A"],
-                    id=f"{folder}{number}.txt",
-                )
-            )
-        )
+        content = article_of(answers=["B", "A"], id=folder)
+        (tmp_path / "dev" / folder / "5.txt").write_text(content)
     rows = rows_of("race", tmp_path, "dev")
-    assert [row.id for row in rows] == [
-        "middle5.txt/0",
-        "middle5.txt/1",
-        "high3.txt/0",
-        "high3.txt/1",
-    ]
-    assert rows[0].pairs[1] == ("a", "It is x .") and rows[1].pairs[3] == (
-        "a",
-        "Why? z",
-    )
+    assert [row.id for row in rows] == ["middle/0", "middle/1", "high/0", "high/1"]
+    assert rows[0].pairs[1] == ("a", "It is x .")
+    assert rows[1].pairs[3] == ("a", "Why? z")
     assert [row.label for row in rows] == ["B", "A"] * 2
     assert len(rows_of("race-high", tmp_path, "dev")) == 2
-    (tmp_path / "dev" / "high" / "4.txt").write_text(
-        '{"article": "a", "questions": ["x"]}'
-    )
-    with pytest.raises(
-        UserError, match="4.txt: expected article, questions, and as many lists"
-    ):
-        rows_of("race", tmp_path, "dev")
-    (tmp_path / "dev" / "high" / "4.txt").write_text(
-        json.dumps(
-            dict(
-                article="a",
-                questions=["Who?", "Why?"],
-                options=[list("wxyz")] * 2,
-                answers=["B"],
-            )
-        )
-    )
-    with pytest.raises(
-        UserError, match="4.txt: expected article, questions, and as many lists"
-    ):
-        rows_of("race", tmp_path, "dev")
+    for content in ('{"article": "a", "questions": ["x"]}', article_of(answers=["B"])):
+        (tmp_path / "dev" / "high" / "4.txt").write_text(content)
+        with pytest.raises(UserError, match="4.txt: expected article, questions, and"):
+            rows_of("race", tmp_path, "dev")
+
+
+def test_an_article_is_predicted(tmp_path):
+    (tmp_path / "7.txt").write_text(article_of())
+    rows = parsing.read_to_predict(TASKS["race"], str(tmp_path / "7.txt"))
+    assert [row.id for row in rows] == ["7/0", "7/1"] and rows[0].label is None
+    (tmp_path / "8.txt").write_text('{"article": "a"')
+    with pytest.raises(UserError, match="8.txt: not valid JSON"):
+        parsing.read_to_predict(TASKS["race"], str(tmp_path / "8.txt"))
 
 
 def test_a_cell_of_any_size_is_read(tmp_path):
@@ -292,68 +255,24 @@ def test_a_cell_of_any_size_is_read(tmp_path):
 
 RTE = "index\tsentence1\tsentence2\tlabel\n"
 ERRORS = {
-    "empty file": ("rte", b"", "dev.tsv: found an empty file"),
+    "empty file": ("rte", "", "dev.tsv: found an empty file"),
     "no rows": ("rte", RTE, "dev.tsv: found no rows"),
-    "no label column": (
-        "rte",
-        "index\tsentence1\tsentence2\n0\ta\tb\n",
-        "dev.tsv: found no column 'label'",
-    ),
-    "two columns of one name": (
-        "rte",
-        "index\tsentence1\tsentence2\tsentence1\tlabel\na\tb\n",
-        "dev.tsv:1: found two columns 'sentence1' in index, sentence1",
-    ),
-    "tab in a text": (
-        "rte",
-        RTE + "0\ta\ta\tb\tentailment\n",
-        "dev.tsv:2: 5 column(s), expected 4",
-    ),
+    "no label": ("rte", "sentence1\tsentence2\na\tb\n", "found no column 'label'"),
+    "a name twice": ("rte", "label\ta\ta\n", "dev.tsv:1: found two columns 'a' in"),
+    "tab": ("rte", RTE + "0\ta\ta\tb\t-\n", "dev.tsv:2: 5 column(s), expected 4"),
     "not UTF-8": (
         "rte",
-        RTE.encode() + b"0\ta\tb\tentailment\n1\t\xe9\tb\tentailment\n",
-        "dev.tsv:3: found bytes or escapes that are no characters",
+        RTE + "0\t\udce9\tb\tentailment\n",
+        "dev.tsv:2: found bytes or",
     ),
-    "a row without the column that selects rows": (
-        "xnli-de",
-        "gold_label\tsentence1\tsentence2\tlanguage\nneutral\ta\tb\n",
-        "xnli.dev.tsv:2: 3 column(s), expected 4",
-    ),
-    "a carriage return in a cell": (
-        "yelp-5",
-        '"5","a"\n"4",b\rc\n',
-        "test.csv:2: found new-line character seen in unquoted field",
-    ),
-    "half a character": (
+    "no CSV": ("yelp-5", '"5","a"\n"4","b" c\n', "test.csv:2: found ',' expected"),
+    "return": ("yelp-5", '"5","a"\n"4",b\rc\n', "test.csv:2: found new-line character"),
+    "no JSON": (
         "tnews",
-        '{"label": "100", "sentence": "a\\ud83d"}\n',
-        "dev.json:1: found bytes or escapes that are no characters",
-    ),
-    "no number": (
-        "sts-b",
-        "sentence1\tsentence2\tscore\na\tb\thigh\n",
-        "dev.tsv:2: column 'score': 'high', expected a number",
-    ),
-    "too large for a record": (
-        "sts-b",
-        "sentence1\tsentence2\tscore\na\tb\t1e39\n",
-        "dev.tsv:2: column 'score': '1e39', expected a number of at most 3.40282e+38",
-    ),
-    "not CSV": (
-        "yelp-5",
-        '"5","a"\n"4","b" c\n',
-        "test.csv:2: found ',' expected after",
-    ),
-    "not JSON": (
-        "tnews",
-        '{"label": "100", "sentence": "x"}\n{"label"\n',
+        '{"label": "100", "sentence": "x"}\n{\n',
         "dev.json:2: not valid",
     ),
-    "no JSON object": (
-        "tnews",
-        "[1]\n",
-        "dev.json:1: found list, expected a JSON object",
-    ),
+    "a list": ("tnews", "[1]\n", "dev.json:1: found list, expected a JSON object"),
     "no key": ("tnews", '{"label": "100"}\n', "dev.json: found no column 'sentence'"),
 }
 
@@ -361,7 +280,7 @@ ERRORS = {
 @pytest.mark.parametrize("error", ERRORS)
 def test_error(error, tmp_path):
     name, content, message = ERRORS[error]
-    content = content if isinstance(content, bytes) else content.encode()
+    content = content.encode("utf-8", "surrogateescape")
     split = "dev" if "dev" in TASKS[name].files.by_split else "test"
     path = tmp_path / np.ravel(TASKS[name].files.by_split[split])[0]
     path.parent.mkdir(exist_ok=True)
@@ -474,19 +393,3 @@ def test_a_table_is_read_with_its_delimiter_and_not_without(tmp_path):
     task = with_form(task, delimiter="|")
     rows = task.reader.read(str(tmp_path / "x.csv"), True)
     assert rows == [Row("7", (("naïve; or, say, café", None),), "1")]
-
-
-# --- Files to be predicted
-
-
-def test_an_article_is_predicted(tmp_path):
-    article = dict(
-        article="a", questions=["It is _ .", "Why?"], options=[list("wxyz")] * 2, id="7"
-    )
-    (tmp_path / "7.txt").write_text(json.dumps(article, indent=1))
-    rows = parsing.read_to_predict(TASKS["race"], str(tmp_path / "7.txt"))
-    assert [row.id for row in rows] == ["7/0", "7/1"] and rows[0].label is None
-    assert rows[0].pairs[1] == ("a", "It is x .")
-    (tmp_path / "8.txt").write_text('{"article": "a"')
-    with pytest.raises(UserError, match="8.txt: not valid JSON"):
-        parsing.read_to_predict(TASKS["race"], str(tmp_path / "8.txt"))
