@@ -42,20 +42,6 @@ FILES = [
         [("7", "She sat.", None, None)],
     ),
     (
-        "sst-2",
-        "train",
-        "train.tsv",
-        ["sentence\tlabel", ODD + "\t1", "", ""],
-        [("0", ODD, None, "1")],
-    ),
-    (
-        "sts-b",
-        "dev",
-        "dev.tsv",
-        ["sentence1\tsentence2\tscore", "a\tb\t2.5", "a\tb\t0"],
-        [("0", "a", "b", 2.5), ("1", "a", "b", 0.0)],
-    ),
-    (
         "yelp-5",
         "test",
         "test.csv",
@@ -91,13 +77,6 @@ FILES = [
             }
         ],
         [("0", "t", "b a", "true")],
-    ),
-    (
-        "csl",
-        "dev",
-        "dev.json",
-        [{"id": 5, "abst": "t", "keyword": ["a", "b"], "label": "0"}],
-        [("5", "a b", "t", "0")],
     ),
     # Without a label on which the annotators agree a row is left out.
     (
@@ -335,17 +314,6 @@ def test_a_line_of_text_is_all_of_the_columns_that_are_joined(tmp_path):
     assert [row.pairs for row in rows] == [(("a b", "c"),), (("d", "e"),)]
 
 
-@pytest.mark.parametrize("lines", [("", "a", "b"), ("a", "", "b")])
-@pytest.mark.parametrize("form", ["text", "csv"])
-def test_no_empty_line_shifts_predictions(tmp_path, lines, form):
-    write(tmp_path, "x.txt", *lines)
-    task = dataclasses.replace(TASKS["sst-2"], columns=Columns(("1",), (), ("2",)))
-    task = with_form(task, header="none").with_files(input_format=form)
-    place = f"x.txt:{1 + lines.index('')}: an empty row"
-    with pytest.raises(UserError, match=place):
-        parsing.read_to_predict(task, str(tmp_path / "x.txt"))
-
-
 SNLI_ROWS = ("a\tb\tneutral\tneutral", "a\tb\tneutral\tentailment\tentailment")
 
 
@@ -379,17 +347,3 @@ def test_rows_are_skipped_in_training_alone(tmp_path):
     assert [row.label for row in read_rows(task, str(tmp_path), "train")] == ["a", "b"]
     with pytest.raises(UserError, match="dev.csv:3: the text is empty"):
         read_rows(task, str(tmp_path), "dev")
-
-
-# --- Encodings and delimiters
-
-
-def test_a_table_is_read_with_its_delimiter_and_not_without(tmp_path):
-    lines = 'index|sentence1|label\r\n7|"naïve; or, say, caf\xe9"|1\r\n'
-    (tmp_path / "x.csv").write_text(lines.replace("1|", "|", 1), "utf-8")
-    task = TASKS["sst-2"]
-    with pytest.raises(UserError, match="x.csv:2: found .*--delimiter"):
-        task.reader.read(str(tmp_path / "x.csv"), True)
-    task = with_form(task, delimiter="|")
-    rows = task.reader.read(str(tmp_path / "x.csv"), True)
-    assert rows == [Row("7", (("naïve; or, say, café", None),), "1")]
