@@ -9,7 +9,7 @@ from helpers.paths import DATA, FOLDERS, ROOT
 from helpers.tasks import read_rows
 
 from xlnet.tasks import custom, known
-from xlnet.tasks.files import readers
+from xlnet.tasks.files import forms
 
 # Rows, as the data sets' own description says.
 COUNTS = {
@@ -37,17 +37,15 @@ pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the data sets are not
 def read(name, split, **more):
     """The rows of a file; what is held out as dev included."""
     task = known.TASKS[name]
-    path = readers.find_file(DATA / FOLDERS[name], task.files.by_split[split])
+    path = forms.find_file(DATA / FOLDERS[name], task.files.by_split[split])
     return path, task.reader.read(path, **more)
 
 
 @pytest.mark.parametrize("name, split", FILES)
 def test_file(name, split):
     task = known.TASKS[name]
-    has_names = readers.declared_form(task, f"{split}.tsv").header != "none"
-    has_names = (
-        has_names and readers.declared_form(task, f"{split}.csv").header != "none"
-    )
+    has_names = forms.declared_form(task, f"{split}.tsv").header != "none"
+    has_names = has_names and forms.declared_form(task, f"{split}.csv").header != "none"
     is_labelled = (
         not split.startswith("test") or bool(task.files.directory_form) or not has_names
     )
@@ -95,8 +93,8 @@ def test_public_sets_are_read_as_before(name_and_split):
     name, split = name_and_split.split()
     folder = DATA / {**FOLDERS, **OTHER_FOLDERS}[name]
     task = custom.complete(known.TASKS[name], str(folder))
-    path = readers.find_file(str(folder), task.files.by_split[split])
-    form = readers.declared_form(task, path)
+    path = forms.find_file(str(folder), task.files.by_split[split])
+    form = forms.declared_form(task, path)
     is_labelled = (
         not split.startswith("test")
         or bool(task.files.directory_form)

@@ -16,7 +16,7 @@ from xlnet.support.errors import UserError
 from xlnet.tasks import custom, known
 from xlnet.tasks.features import encoding
 from xlnet.tasks.features.encoding import Layout
-from xlnet.tasks.files import readers
+from xlnet.tasks.files import forms
 from xlnet.tasks.tagging import tags
 from xlnet.tasks.tagging.tags import Tags
 from xlnet.tasks.task import InlineExample
@@ -197,7 +197,7 @@ def test_weights_of_tags(small):
 def test_records_of_real_files_have_all_entities(name):
     """A network that says what the records say finds each one."""
     folder, task = DATA / FOLDERS[name], known.TASKS[name]
-    path = readers.find_file(folder, task.files.by_split["train"])
+    path = forms.find_file(folder, task.files.by_split["train"])
     task = task.reader.from_train_file(path)
     assert ("M-LOC" in task.labels) is (name == "resume_ner")
     assert task.type.options.is_spaced is (name == "conll2003")

@@ -84,7 +84,7 @@ def predict(settings: PredictionSettings) -> None:
       xlnet predict --model_dir=model --input=new.csv --output=predictions.tsv
       xlnet predict --model_dir=model --input='new/*.csv' --output=predictions/
     """
-    from xlnet.tasks.files.readers import each_path
+    from xlnet.tasks.files.forms import each_path
 
     path = input_of(settings.input)
     to = "output"
@@ -160,7 +160,7 @@ def run(settings: Any, **todo: Any) -> None:
 def input_of(patterns: str) -> str:
     """The input that --input names: "-", the standard input, or files: paths and glob patterns with
     commas between, in this order."""
-    from xlnet.tasks.files.readers import expanded
+    from xlnet.tasks.files.forms import expanded
 
     return patterns if patterns == "-" else expanded(patterns, "input")
 

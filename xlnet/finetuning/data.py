@@ -21,7 +21,7 @@ from xlnet.settings.finetuning import SpanSettings, TaskSettings
 from xlnet.support import files, own_modules
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import parsing, readers
+from xlnet.tasks.files import forms, parsing
 from xlnet.tasks.task import Row, expand_split, splits_of
 
 _log = logging.getLogger(__name__)
@@ -74,9 +74,7 @@ class TaskData:
         paths: list[str] = []
         for part in expand_split(self._task, split):
             names = named.get(part) or named["train"]
-            paths += readers.each_path(
-                readers.find_file(self._settings.data_dir, names)
-            )
+            paths += forms.each_path(forms.find_file(self._settings.data_dir, names))
         return paths
 
     def digests(self, split: str) -> list[str]:
@@ -122,8 +120,8 @@ class TaskData:
         if not settings.predict_file:
             return self.of_split(settings.predict_split, need_labels=False)
         rows_of: dict[str, Sequence[Row]] = {}
-        for path in readers.each_path(settings.predict_file):
-            name = "stdin" if path == "-" else readers.stem(os.path.basename(path))
+        for path in forms.each_path(settings.predict_file):
+            name = "stdin" if path == "-" else forms.stem(os.path.basename(path))
             if name in rows_of:
                 raise wrong("predict_file", f"two files {name}", "different names")
             rows_of[name] = parsing.read_to_predict(self._task, path)

@@ -28,7 +28,7 @@ from xlnet.tasks.evaluation import (
     constant_answer,
     write_predictions,
 )
-from xlnet.tasks.files import readers
+from xlnet.tasks.files import forms
 from xlnet.tasks.task import Row
 from xlnet.tasks.types.contract import Predictions
 
@@ -217,7 +217,7 @@ class Evaluator:
             return split
         if document.resolved.get(f"{split}_file") == run_document.absolute(named):
             return split
-        return "file_" + readers.stem(os.path.basename(self._data.paths(split)[0]))
+        return "file_" + forms.stem(os.path.basename(self._data.paths(split)[0]))
 
     # -- predictions
 

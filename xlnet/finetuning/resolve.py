@@ -22,7 +22,7 @@ from xlnet.settings.training import BEST, OptimizationSettings
 from xlnet.support import files
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import readers
+from xlnet.tasks.files import forms
 from xlnet.tasks.task import expand_split
 from xlnet.tasks.types import contract
 
@@ -205,8 +205,8 @@ def check_files(tuned: FineTunedTask, data: TaskData) -> None:
         read = [settings.predict_file or ""]
         if settings.data_dir or settings.named_files:
             for names in task.files.by_split.values():
-                read.append(readers.find_file(settings.data_dir, names))
-        paths = [path for found in read for path in readers.each_path(found)]
+                read.append(forms.find_file(settings.data_dir, names))
+        paths = [path for found in read for path in forms.each_path(found)]
         files.check_output(
             output,
             [each for path in paths for each in task.reader.files_of(path)],

@@ -5,7 +5,7 @@ from typing import Optional
 
 from xlnet.settings.fields import HelpGroup, Settings, required, same_as, setting
 from xlnet.settings.training import RunSettings
-from xlnet.support import encodings
+from xlnet.support import files
 from xlnet.support.errors import wrong
 
 SEQUENCE_SPECIAL_TOKENS = 3  # <sep> <sep> <cls> of every pretraining sequence
@@ -75,7 +75,7 @@ class InputSettings(Settings, help_group=HelpGroup.TEXT):
                 "document_separator", repr(separator), "a line without spaces around it"
             )
         if self.encoding is not None:
-            encodings.check(self.encoding)
+            files.require_encoding(self.encoding)
             # Files are cut into lines as bytes: a line feed must be the byte 10.
             if not "\n".encode(self.encoding).endswith(b"\n"):
                 raise wrong(

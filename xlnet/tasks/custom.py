@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 from xlnet.settings.finetuning import names_in
-from xlnet.support import encodings
+from xlnet.support import files
 from xlnet.support.errors import wrong
 from xlnet.tasks import known, metrics
-from xlnet.tasks.files import readers
+from xlnet.tasks.files import forms
 from xlnet.tasks.task import CUSTOM, Columns, Files, Task
 from xlnet.tasks.types.contract import TaskType
 
@@ -78,7 +78,7 @@ def complete(task: Task, data_dir: str) -> Task:
     if task.labels != ():
         return task
     names = task.files.by_split.get("train", "train.csv")
-    path = readers.require_file(data_dir, names, "train")
+    path = forms.require_file(data_dir, names, "train")
     return task.reader.from_train_file(path)
 
 
@@ -211,9 +211,9 @@ def _with_named_files(task: Task, settings: Any) -> Task:
     """The task with the files that flags name instead of those in `data_dir`."""
     named: dict[str, str] = {}
     for split, paths in settings.named_files.items():
-        named[split] = readers.expanded(paths, split + "_file")
+        named[split] = forms.expanded(paths, split + "_file")
     if settings.file_to_predict and "dev" not in named:
-        named["dev"] = readers.expanded(settings.file_to_predict, "predict_file")
+        named["dev"] = forms.expanded(settings.file_to_predict, "predict_file")
     if not named:
         return task
     if "train" in named and os.path.isfile(settings.data_dir):
@@ -231,7 +231,7 @@ def _with_named_files(task: Task, settings: Any) -> Task:
 def _with_forms(task: Task, settings: Any) -> Task:
     """The task with what flags declare of the form of its files in place of its own."""
     if settings.encoding is not None:
-        encodings.check(settings.encoding)
+        files.require_encoding(settings.encoding)
     delimiter = {"tab": "\t", "\\t": "\t"}.get(settings.delimiter, settings.delimiter)
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise wrong("delimiter", f"'{settings.delimiter}'", "one character, or tab")

@@ -37,7 +37,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks.files import forms, readers
+from xlnet.tasks.files import forms
 from xlnet.tasks.results import PredictionFile
 from xlnet.tasks.task import Form, Row, Task
 from xlnet.tasks.types import contract
@@ -88,7 +88,7 @@ def _read_texts(path: str, wanted: set[str], encoding: Optional[str]) -> dict[st
 
 def parse_grade(task: Task, cells: list) -> float:
     """An integer; below 0, which TREC has for junk, counts as 0."""
-    column, text = task.columns.label[0], "".join(map(readers.to_text, cells)).strip()
+    column, text = task.columns.label[0], "".join(map(forms.to_text, cells)).strip()
     if not re.fullmatch(r"-?\d{1,2}(\.0*)?", text, re.ASCII):
         raise ValueError(f"column '{column}': '{text}', expected an integer below 100")
     return max(float(text), 0.0)
@@ -100,7 +100,7 @@ class RankingReader(contract.Reader):
 
     def _form_of(self, path: str) -> str:
         """A key of `_COLUMNS`; "" for other files."""
-        name = readers.declared_form(self.task, path).name
+        name = forms.declared_form(self.task, path).name
         return name if name in _COLUMNS else ""
 
     def _lines(self, path: str, form: str) -> forms.Records:
@@ -146,8 +146,8 @@ class RankingReader(contract.Reader):
         # The relevance is that of the judgements next to a run, 0 for a document without any.
         rows = super().read(path, need_labels=False)
         judged: dict[str, dict[str, float]] = {}
-        for each in readers.each_path(path):
-            self._add_judgements(readers.stem(each) + ".qrels", judged)
+        for each in forms.each_path(path):
+            self._add_judgements(forms.stem(each) + ".qrels", judged)
         kept = []
         for row in rows:
             if row.query in judged:
@@ -180,7 +180,7 @@ class RankingReader(contract.Reader):
         """The file, and the files that belong to judgements and runs."""
         if not self._form_of(path):
             return [path]
-        judgements = readers.stem(path) + ".qrels"
+        judgements = forms.stem(path) + ".qrels"
         found = dict.fromkeys([path, *self._texts_of(path), judgements])
         return list(filter(os.path.exists, found))
 

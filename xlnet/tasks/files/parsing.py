@@ -15,9 +15,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Optional
 
 from xlnet.corpus.tokenizer import is_text
-from xlnet.support import encodings
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks.files import forms, published, readers
+from xlnet.tasks.files import forms, published
 from xlnet.tasks.task import CUSTOM, InlineExample, Row, Task
 
 _log = logging.getLogger(__name__)
@@ -36,7 +35,7 @@ def read_parts(
     share, by_split = task.files.dev_share, task.files.by_split
     is_held_out = part in ("train", "dev") and share > 0 and "dev" not in by_split
     file = "train" if is_held_out else part
-    path = readers.require_file(data_dir, by_split[file], file)
+    path = forms.require_file(data_dir, by_split[file], file)
     if file != "train":  # a row that is left out would change what an evaluation counts
         task = task.with_files(skips_errors=False, dev_share=0.0)
     rows = task.reader.read(path, need_labels or is_held_out)
@@ -80,7 +79,7 @@ def text_digest(row: Row) -> int:
     and characters composed, as programs write the same text in different ways."""
     texts = []
     for text in itertools.chain.from_iterable(row.pairs):
-        texts.append(" ".join(encodings.composed(text or "").split()))
+        texts.append(" ".join(forms.composed(text or "").split()))
     return _digest("\0".join(texts))
 
 
@@ -93,8 +92,8 @@ def _digest(text: str) -> int:
 
 def read_to_predict(task: Task, path: str) -> Sequence[Row]:
     """The rows of a file to predict, labelled or not: as many as the file has records."""
-    for each in readers.each_path(path):
-        form = readers.declared_form(task, each)
+    for each in forms.each_path(path):
+        form = forms.declared_form(task, each)
         if not form.name:
             expected = "a name with an extension, or a flag"
             raise wrong(each, "no form", expected, "--input_format")
@@ -129,7 +128,7 @@ class TableReader:
 
     def table(self, path: str) -> forms.Records:
         """The records of one file, or of a directory, in its declared form."""
-        form = readers.declared_form(self.task, path)
+        form = forms.declared_form(self.task, path)
         what = f"task {self.task.name}"
         records = published.read(self.task, path) or forms.read(path, form, what)
         for place, cells in records:
@@ -169,7 +168,7 @@ class TableReader:
         seen: dict = {}
         numbers = itertools.count()  # of the rows, also of those that are left out
         rows: list[Row] = []
-        for each in readers.each_path(path):
+        for each in forms.each_path(path):
             rows += self._read_file(each, need_labels, seen, numbers)
         if not rows:
             raise wrong(path, "no rows", f"some of task {self.task.name}")
@@ -221,7 +220,7 @@ class TableReader:
     ) -> None:
         """Raises UserError unless there is each column that is needed."""
         columns = self.task.columns
-        form = readers.declared_form(self.task, path)
+        form = forms.declared_form(self.task, path)
         if form.name == "text":  # a line has a part of the texts; the others are empty
             return
         needed = {
@@ -256,15 +255,15 @@ class TableReader:
         """The row of a record, called `id`."""
         columns, texts = self.task.columns, []
         for names in (columns.text_a, columns.text_b):
-            parts = [readers.to_text(cells.get(name), name) for name in names]
+            parts = [forms.to_text(cells.get(name), name) for name in names]
             # An only text keeps its blanks; several are joined without empty ones.
             texts.append(parts[0] if len(parts) == 1 else " ".join(filter(None, parts)))
         choices = [cells.get(name) for name in columns.choices]
         pairs = self._pairs(texts[0], texts[1] if columns.text_b else None, choices)
-        id = readers.to_text(id)
+        id = forms.to_text(id)
         # A row without an author stands for itself.
-        query = readers.to_text(cells.get(columns.query))
-        group = readers.to_text(cells.get(columns.group))
+        query = forms.to_text(cells.get(columns.query))
+        group = forms.to_text(cells.get(columns.group))
         if not is_text(id + query):
             raise ValueError(NOT_TEXT)
         label = None

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 from xlnet.support.errors import UserError
-from xlnet.tasks.files.forms import Records, lines, parsed
-from xlnet.tasks.files.readers import declared_form, to_text
+from xlnet.tasks.files.forms import Records, declared_form, lines, parsed, to_text
 from xlnet.tasks.task import Task
 
 

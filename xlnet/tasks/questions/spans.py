@@ -13,7 +13,7 @@ from scipy import special
 
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import forms, readers
+from xlnet.tasks.files import forms
 from xlnet.tasks.questions import answers, squad
 from xlnet.tasks.results import Answer, PredictionFile, Span
 from xlnet.tasks.task import Row
@@ -55,7 +55,7 @@ class SpanReader(contract.Reader):
     texts = ("question", "context")
 
     def table(self, path: str) -> forms.Records:
-        form = readers.declared_form(self.task, path)
+        form = forms.declared_form(self.task, path)
         if form.name == "json":
             return squad.read_json(self.task.columns, path, form)
         return super().table(path)

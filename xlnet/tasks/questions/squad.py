@@ -26,7 +26,7 @@ from xlnet.corpus.offsets import Aligner, piece_span
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import forms, readers
+from xlnet.tasks.files import forms
 from xlnet.tasks.task import Columns, Form, Row
 
 # Of a token: its characters in the context.
@@ -101,14 +101,14 @@ def parse_answers(cells: list) -> tuple[GoldAnswer, ...]:
     answers = cells[0]
     if not isinstance(answers, list):
         only = {"text": answers, "answer_start": cells[-1] if len(cells) > 1 else None}
-        answers = [only] if readers.to_text(answers).strip() else []
+        answers = [only] if forms.to_text(answers).strip() else []
     found = []
     for answer in answers:
         if not isinstance(answer, dict):
             answer = {"text": answer}
-        text = readers.to_text(answer.get("text"))
-        start = readers.to_text(answer.get("answer_start"))
-        number = readers.to_number(start)
+        text = forms.to_text(answer.get("text"))
+        start = forms.to_text(answer.get("answer_start"))
+        number = forms.to_number(start)
         if not text.strip():
             raise ValueError("found an empty answer, expected a text")
         if start and not number.is_integer():  # pandas writes 9.0 where rows have gaps

@@ -22,7 +22,7 @@ from xlnet.corpus.feature_spec import Feature
 from xlnet.corpus.tokenizer import is_unspaced
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
-from xlnet.tasks.files import forms, readers
+from xlnet.tasks.files import forms
 from xlnet.tasks.results import Entity, PredictionFile, Tagged, json_lines
 from xlnet.tasks.tagging import sentences
 from xlnet.tasks.tagging.sentences import TagSpan
@@ -77,7 +77,7 @@ class TaggingReader(contract.Reader):
         )
 
     def table(self, path: str) -> forms.Records:
-        form, columns = readers.declared_form(self.task, path), self.task.columns
+        form, columns = forms.declared_form(self.task, path), self.task.columns
         words_key = _key_of(columns.text_a, "text")
         if form.name == "text":
             form = dataclasses.replace(form, names=(words_key,))

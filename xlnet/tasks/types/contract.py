@@ -30,8 +30,8 @@ from xlnet.corpus.feature_spec import Feature
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks import metrics, results
 from xlnet.tasks.features import encoding
+from xlnet.tasks.files.forms import to_number
 from xlnet.tasks.files.parsing import TableReader
-from xlnet.tasks.files.readers import to_number
 from xlnet.tasks.metrics import Metric
 from xlnet.tasks.results import PredictionFile
 from xlnet.tasks.task import Row, Task

@@ -23,12 +23,10 @@ from typing import Any, Optional
 import numpy as np
 
 from xlnet.corpus.tokenizer import is_text
-from xlnet.support import encodings
 from xlnet.support.errors import wrong
 from xlnet.tasks import metrics
-from xlnet.tasks.files.forms import parsed
+from xlnet.tasks.files.forms import composed, parsed, to_number, to_text
 from xlnet.tasks.files.parsing import NOT_TEXT
-from xlnet.tasks.files.readers import to_number, to_text
 from xlnet.tasks.results import Choice
 from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import contract
@@ -54,7 +52,7 @@ _INDICATORS = {
 def parse_name(task: Task, cells: list) -> str:
     """One name."""
     column, cell = task.columns.label[0], cells[0] if cells else None
-    text = encodings.composed(to_text(cell, column).strip())
+    text = composed(to_text(cell, column).strip())
     if isinstance(cell, list):
         raise ValueError(f"column '{column}' has several labels; --multi_label=True")
     if not text:
@@ -94,7 +92,7 @@ def parse_names(task: Task, cells: list) -> tuple[str, ...]:
         raise ValueError(f"column '{columns[0]}': '{found:.80}', expected {expected}")
     names = set()
     for value in values:
-        name = encodings.composed(to_text(value, columns[0]).strip())
+        name = composed(to_text(value, columns[0]).strip())
         if name:
             names.add(known_name(task, name))
     return tuple(sorted(names))
