@@ -51,7 +51,7 @@ class TaskModel:
             (nn, logits), head = self._logits(features), self.tuned.task.head
             return dict(
                 head.outputs(nn, logits, features),
-                loss=head.loss(nn, logits, features, None),
+                loss=head.loss(nn, logits, features, LossOptions()),
                 **{name: features[name] for name in ("index", *OF_ROWS)},
             )
 

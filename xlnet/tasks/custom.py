@@ -47,7 +47,7 @@ def resolve_task(settings: Any, stored: Optional[dict] = None) -> Task:
         task = with_options(task, stored.get("kind_options", {}))
     task = with_metric(complete(task, settings.data_dir), settings.metric)
     if settings.do_train or settings.do_eval:
-        task.scorer.own_metrics  # noqa: B018  its errors are raised before anything is read
+        task.scorer.metrics  # noqa: B018  its errors are raised before anything is read
     return task
 
 
@@ -117,8 +117,10 @@ def find_type(settings: Any, stored: Optional[dict] = None) -> TaskType:
     """The type of own files: that of the model in model_dir if it is a user's, that which
     --own_module registers for this program, or the library's that the program or a flag chooses."""
     own = known.load(settings.own_module)
-    if stored and not known.is_built_in(known.type_of(stored, "model_dir")):
-        return known.type_of(stored, "model_dir")
+    if stored:
+        trained = known.type_of(stored, "model_dir")
+        if not known.is_built_in(trained):
+            return trained
     for each in own:
         if each.program == settings.program:
             return each
@@ -240,7 +242,6 @@ def _with_forms(task: Task, settings: Any) -> Task:
         "quoting": settings.quoting,
         "header": settings.header,
         "encoding": settings.encoding,
-        "names": () if settings.header == "names" else None,
     }
     declared = {name: value for name, value in declared.items() if value is not None}
     forms = {}

@@ -288,9 +288,7 @@ class RankingHead(contract.Head):
         pairs = tf.reshape(scores, [-1, 2])
         return pairs[:, 0] - pairs[:, 1]
 
-    def loss(
-        self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]
-    ) -> Any:
+    def loss(self, nn: Any, logits: Any, features: dict, options: LossOptions) -> Any:
         """The label of a pair is the probability that the first document is the better one. The
         loss of an evaluation is that of `RankingScorer.evaluate`."""
         return nn.sigmoid_cross_entropy(logits, features["label_ids"])

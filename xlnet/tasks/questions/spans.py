@@ -189,9 +189,7 @@ class SpanHead(contract.Head):
                 outputs["cls_logits"] = answerable[:, 0]
         return outputs
 
-    def loss(
-        self, nn: Any, logits: dict, features: dict, options: Optional[LossOptions]
-    ) -> Any:
+    def loss(self, nn: Any, logits: dict, features: dict, options: LossOptions) -> Any:
         """The mean of the losses of start and end, plus half of that of answerability, as in the
         original."""
         losses = []

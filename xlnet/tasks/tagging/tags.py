@@ -199,9 +199,7 @@ class TaggingHead(contract.Head):
         """[B,T',L], of the last T' tokens."""
         return nn.dense(nn.sequence, len(self.task.class_names), nn.scope + "/logit")
 
-    def loss(
-        self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]
-    ) -> Any:
+    def loss(self, nn: Any, logits: Any, features: dict, options: LossOptions) -> Any:
         """The mean over the first pieces of the words of a record."""
         import tensorflow.compat.v1 as tf
 
@@ -209,7 +207,7 @@ class TaggingHead(contract.Head):
         labels = features["label_ids"][:, -length:]  # int32 [B,T']
         weights = tf.cast(labels > 0, tf.float32)
         ids = tf.maximum(labels - 1, 0)
-        loss = weights * softmax_loss(nn, logits, ids, options or LossOptions())
+        loss = weights * softmax_loss(nn, logits, ids, options)
         # With `keepdims` the gradient computes no shapes on the host, for which a GPU would wait.
         total = tf.reduce_sum(loss, axis=1, keepdims=True)
         count = tf.reduce_sum(weights, axis=1, keepdims=True)

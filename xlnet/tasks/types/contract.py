@@ -167,12 +167,10 @@ class Head(_TaskComponent):
         logits = nn.dense(nn.summary(), shape[0], nn.scope + "/logit")
         return tf.squeeze(logits, axis=-1) if self.has_scores else logits
 
-    def loss(
-        self, nn: Any, logits: Any, features: dict, options: Optional[LossOptions]
-    ) -> Any:
-        """The loss of each record, float32 [B]. options: None unless in training."""
+    def loss(self, nn: Any, logits: Any, features: dict, options: LossOptions) -> Any:
+        """The loss of each record, float32 [B]. options: those of training, or the defaults."""
         labels = features["label_ids"]
-        return self.type.loss(nn, logits, labels, options or LossOptions())
+        return self.type.loss(nn, logits, labels, options)
 
     def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
         """The outputs in evaluation and prediction: dict of name to tensor [B, ...] of fixed
@@ -250,21 +248,16 @@ class Head(_TaskComponent):
 class Scorer(_TaskComponent):
     """Predictions, metrics, tables and prediction files. values: as in `Predictions`, of n rows."""
 
-    @property
+    @functools.cached_property
     def metrics(self) -> Mapping[str, Metric]:
-        """The metrics of the task, by name."""
+        """The metrics of the task, by name. Those of a user are loaded once: a file may be edited
+        in a run."""
         found = {}
         for each in self.type.metrics:
             if each is not metrics.f1 or len(self.task.labels or ()) == 2:
                 found[each.__name__] = each
-        return found
-
-    @functools.cached_property
-    def own_metrics(self) -> dict[str, Metric]:
-        """The functions of `Task.own_metrics`, loaded once: a file may be edited in a run."""
-        found = {}
-        for name, each in self.task.own_metrics.items():
-            found[name] = metrics.own(each)
+        for name, own in self.task.own_metrics.items():
+            found[name] = metrics.own(own)
         return found
 
     @property
@@ -307,10 +300,9 @@ class Scorer(_TaskComponent):
         gold_labels = np.asarray(gold_labels)
         values = finite(self.task, values)
         decisions = self.decide(values, threshold)
-        functions = {**self.metrics, **self.own_metrics}
         found = {}
         for name in self.task.metrics:
-            found[name] = float(functions[name](gold_labels, decisions, values))
+            found[name] = float(self.metrics[name](gold_labels, decisions, values))
         return found
 
     def table(self, values: Any, gold_labels: Any, threshold: float) -> Optional[str]:
