@@ -99,20 +99,16 @@ class TaskRun:
 # ---- where a model is
 
 
-def home_of(model_dir: str) -> str:
-    """The directory of a model's files: `model_dir`, or its `best` if only that has weights."""
-    # A directory that was copied to predict may be `best` alone, without the checkpoints to resume.
-    best = os.path.join(model_dir, BEST)
-    has_weights = run_document.weights_in(model_dir)
-    return model_dir if has_weights or not run_document.weights_in(best) else best
-
-
 def read_model(model_dir: str) -> Optional[RunDocument]:
-    """The document of the fine-tuned model in a directory; None if there is none."""
-    # A run that failed before its first checkpoint leaves a document, but nothing resumes.
-    home = home_of(model_dir)
-    found = run_document.read(home) if run_document.weights_in(home) else None
-    return found if found and found.task is not None else None
+    """The document of the fine-tuned model in a directory, or in its `best` if only that has
+    weights; None if there is none."""
+    # A directory that was copied to predict may have `best` alone. A run that failed before its
+    # first checkpoint leaves a document, but nothing resumes.
+    for home in (model_dir, os.path.join(model_dir, BEST)):
+        if run_document.weights_in(home):
+            found = run_document.read(home)
+            return found if found and found.task is not None else None
+    return None
 
 
 # ---- the settings of a run
