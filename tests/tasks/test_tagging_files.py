@@ -123,7 +123,6 @@ READ = (
     ("a.txt", "a B-X\n", {"label_column": "3"}, ":1: found .*, expected a list, a tag"),
     ("a.txt", "a O\n", {}, ": found no tag but O"),
     ("a.txt", "-DOCSTART- O\n", {}, ": found no rows"),
-    ("a.txt", b"a O\rb B-X\rc O\n", {}, ":1: a carriage return"),
     ("a.txt", BLANKS, {}, ["a/B-X \u2028/B-X"]),
     ("a.txt", "a U-X\nb B-Y\nc L-Y\n", {}, ["a/B-X b/B-Y c/I-Y"]),
     ("a.txt", "a I-X\nb B-X\n", {"scheme": "bioes"}, ["a/S-X b/S-X"]),

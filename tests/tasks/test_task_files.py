@@ -314,19 +314,6 @@ def test_a_line_of_text_is_all_of_the_columns_that_are_joined(tmp_path):
     assert [row.pairs for row in rows] == [(("a b", "c"),), (("d", "e"),)]
 
 
-SNLI_ROWS = ("a\tb\tneutral\tneutral", "a\tb\tneutral\tentailment\tentailment")
-
-
-def test_only_before_the_label_of_snli_rows_may_be_wider(tmp_path):
-    """A tab in a text would otherwise move what follows it to other columns."""
-    write(tmp_path, "a.tsv", "sentence1\tsentence2\tlabel1\tgold_label", *SNLI_ROWS)
-    rows = TASKS["snli"].reader.read(str(tmp_path / "a.tsv"), True)
-    assert [row.label for row in rows] == ["neutral", "entailment"]
-    write(tmp_path, "b.txt", "gold_label\tsentence1\tsentence2", "neutral\ta\tb\tc")
-    with pytest.raises(UserError, match="b.txt:2: 4 column.s., expected 3"):
-        TASKS["snli"].reader.read(str(tmp_path / "b.txt"), True)
-
-
 def test_a_table_without_a_declared_form_is_not_read_as_texts(tmp_path, monkeypatch):
     task = custom.resolve_task(
         settings("", do_train=False), {"kind": "classification", "labels": ["a", "b"]}

@@ -80,8 +80,6 @@ class Form:
       names: the names of the columns where the file has none, or in place of its own; (): they are
         numbers from 1 on, or the file's.
       encoding: of the text; None: UTF-8.
-      wider_before: the name of the last column, before which rows may have cells without a name;
-        None: every row has as many cells as there are names.
     """
 
     name: Optional[str] = None
@@ -90,7 +88,6 @@ class Form:
     header: Optional[str] = None
     names: tuple[str, ...] = ()
     encoding: Optional[str] = None
-    wider_before: Optional[str] = None
 
 
 @dataclasses.dataclass(frozen=True)

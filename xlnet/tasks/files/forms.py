@@ -35,8 +35,8 @@ from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.task import Form, Task
 
 # What a file has: (place, cells) of each record. A place is what an error begins with:
-# "train.csv:17". Cells are a dict by the names of columns, of str or any value of JSON, {} of an
-# empty line; or, of a record that cannot be read, a str, its error.
+# "train.csv:17". Cells are a dict by the names of columns, of str or any value of JSON, {} of a
+# line without text; or, of a record that cannot be read, a str, its error.
 Records = Iterator[tuple[str, Any]]
 
 LONGEST_CELL = 1 << 24  # [characters]
@@ -75,14 +75,6 @@ def read(path: str, form: Form, what: str) -> Records:
     else:
         found = f"the form {form.name}" if form.name else "no form"
         raise wrong(path, found, f"one of {', '.join(FORMS)}", "--input_format")
-
-
-def is_blank(cells: dict[str, Any]) -> bool:
-    """Whether a record has empty cells only."""
-    for cell in cells.values():
-        if cell.strip() if isinstance(cell, str) else cell is not None:
-            return False
-    return True
 
 
 # --- Bytes to lines
@@ -163,8 +155,6 @@ def _names(place: str, cells: list[str]) -> list[str]:
 
 def _named(cells: list[str], names: list[str], form: Form) -> Any:
     """The cells of a row by the names of their columns, or its error."""
-    if form.wider_before == names[-1] and len(cells) > len(names):
-        cells = [*cells[: len(names) - 1], cells[-1]]
     if len(cells) != len(names):
         columns = ", ".join(names)
         expected = f"{len(names)}, {columns:.80}; --quoting, --delimiter"
@@ -183,10 +173,7 @@ def _rows(path: str, form: Form, what: str) -> Iterator[tuple[int, Any]]:
         return
     # Quotation marks have no meaning.
     for number, line in enumerate(lines(path, what, form.encoding), 1):
-        if "\r" in line:
-            inside = "a carriage return inside of a line"
-            yield number, f"{inside}; expected lines that end in a line feed"
-        elif delimiter == _BLANKS:
+        if delimiter == _BLANKS:
             yield number, re.split(_BLANKS, line.strip(" \t"))
         else:
             yield number, line.split(delimiter)

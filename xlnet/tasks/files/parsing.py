@@ -184,14 +184,12 @@ class TableReader:
         errors: list[str] = []
         left_out: collections.Counter[str] = collections.Counter()
         for place, cells in self.table(path):
-            if isinstance(cells, dict) and forms.is_blank(cells):
-                if need_labels:
-                    left_out["empty rows"] += 1
-                    continue
-                cells = "an empty row"
+            if not cells and need_labels:
+                left_out["empty rows"] += 1
+                continue
             number = next(numbers)
-            if isinstance(cells, str):
-                errors.append(f"{place}: {cells}")
+            if not cells or isinstance(cells, str):
+                errors.append(f"{place}: {cells or 'an empty row'}")
                 continue
             names.update(dict.fromkeys(cells))
             try:
