@@ -11,7 +11,8 @@ import pytest
 
 from xlnet.engine import best_checkpoint
 from xlnet.support.errors import UserError
-from xlnet.tasks.evaluation import Evaluation, constant_answer
+from xlnet.tasks import evaluation
+from xlnet.tasks.evaluation import constant_answer
 from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.tagging import sentences
 from xlnet.tasks.task import Columns, Row, Task
@@ -217,19 +218,18 @@ def test_entities(found, true, expected):
 
 def test_an_undefined_metric_is_no_number(tmp_path, caplog):
     task = dataclasses.replace(TWO, metrics=("auc", "accuracy"))
-    evaluation, rows = (
-        Evaluation(task, str(tmp_path), 0.5),
-        [Row("0", (), "0"), Row("1", (), "0")],
-    )
+    rows = [Row("0", (), "0"), Row("1", (), "0")]
     values = np.array([[0.9, 0.1], [0.4, 0.6]])
-    result = evaluation.score(contract.Predictions(values, np.ones(2)), rows)
+    predictions = contract.Predictions(values, np.ones(2))
+    result = evaluation.score(task, predictions, rows, 0.5)
     with caplog.at_level("INFO", "xlnet"):
-        evaluation.report("dev", 1, result, rows)
+        evaluation.report(task, "dev", 1, result, rows)
     line = (
         "eval cola dev  step 1  auc undefined  accuracy 0.5000  loss 1.0000  (2 rows)"
     )
     assert caplog.messages == [line]
-    evaluation.keep("dev", rows, [dict(step=1, **result)], None, values)
+    results = [dict(step=1, **result)]
+    evaluation.keep(task, str(tmp_path), "dev", rows, results, None, values, 0.5)
     kept = json.loads((tmp_path / "eval_results_dev.json").read_text())
     assert kept["checkpoints"][0]["auc"] is None and kept["best_step"] is None
     assert "support" in (tmp_path / "eval_table_dev.txt").read_text()

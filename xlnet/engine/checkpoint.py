@@ -292,15 +292,11 @@ def check_config(prefix: str, config: XLNetConfig) -> None:
             raise errors.wrong(path, f"{key} {stored[key]}", str(now))
 
 
-def start_from(init_checkpoint: Optional[str], model_dir: str) -> None:
-    """Makes the network's variables start from the weights of `init_checkpoint`, as `stored_names`
-    says, unless the run in `model_dir` has a checkpoint; call it in a `model_fn`.
-
-    Logs the number of variables, and the names of those that are missing in the checkpoint.
-    """
-    if not init_checkpoint or newest(model_dir):
-        return
-    prefix = resolve(init_checkpoint)
+def warm_start(prefix: str, config: XLNetConfig) -> None:
+    """Makes the network's variables start from the weights of a checkpoint, as `stored_names` says;
+    call it in a `model_fn`. Logs their number, and the names of variables that are missing in
+    it."""
+    check_config(prefix, config)
     by_name = {devices.base_name(v): v for v in tf.global_variables()}
     variables = [variable for name, variable in by_name.items() if is_weight(name)]
     matched, missing = compare(prefix, variables)
@@ -314,6 +310,15 @@ def start_from(init_checkpoint: Optional[str], model_dir: str) -> None:
     if missing:
         names = ", ".join(missing)
         _log.info("  %d not in the checkpoint, started fresh: %s", len(missing), names)
+
+
+def start_from(
+    init_checkpoint: Optional[str], config: XLNetConfig, model_dir: str
+) -> None:
+    """Makes the network's variables start from the weights of `init_checkpoint`, unless the run in
+    `model_dir` has a checkpoint; call it in a `model_fn`."""
+    if init_checkpoint and not newest(model_dir):
+        warm_start(resolve(init_checkpoint), config)
 
 
 def restore(session: tf.Session, prefix: str, variables: Iterable[tf.Variable]) -> None:

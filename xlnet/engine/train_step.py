@@ -24,7 +24,8 @@ def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
     """The seed of a step, a function of the run's seed and the step. In the type of the device, see
     `stateless_random`."""
     dtype = tf.uint32 if kernels_tuned.device_here() == "tpu" else tf.uint64
-    return stateless_random.seed_of(seed, step, dtype)
+    folded = stateless_random.seed_of(seed, step, dtype)  # its low 32 bits
+    return stateless_random.fold_in(folded, seed >> 32) if seed >> 32 else folded
 
 
 def on_device(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:

@@ -22,12 +22,7 @@ from xlnet.runs import run_document
 from xlnet.runs.task_settings import read_model
 from xlnet.settings.training import BEST, RESULTS
 from xlnet.support import files
-from xlnet.tasks.evaluation import (
-    Evaluation,
-    best_threshold,
-    constant_answer,
-    write_predictions,
-)
+from xlnet.tasks import evaluation
 from xlnet.tasks.files import forms
 from xlnet.tasks.task import Row
 from xlnet.tasks.types.contract import Predictions
@@ -72,13 +67,10 @@ class Evaluator:
         model_dir = self._settings.model_dir
         self._directory = self._settings.predict_dir or os.path.join(model_dir, RESULTS)
         is_kept = self._settings.predict_dir or files.is_writable(model_dir)
+        self._results_directory = self._directory if is_kept else None
         # The threshold is that of a flag, or else the one that this training chooses (see
         # `_evaluate` and `keep_threshold`), or that of the model.
-        self._evaluation = Evaluation(
-            self._task,
-            self._directory if is_kept else None,
-            self._settings.threshold,
-        )
+        self._threshold = self._settings.threshold
         is_given = self._settings.predict_threshold is not None
         self._chooses_threshold = self._settings.do_train and not is_given
 
@@ -105,7 +97,7 @@ class Evaluator:
         results = []
         for split, rows in self._data.of_split(self._settings.eval_split, True).items():
             results.append(self._evaluate(split, rows, step, prefix)[0])
-        result = self._evaluation.mean(results)
+        result = evaluation.mean(self._task, results)
         if _CHOSEN in results[0]:
             result[_CHOSEN] = results[0][_CHOSEN]
         return result
@@ -116,7 +108,7 @@ class Evaluator:
         and a repeated training chooses again."""
         self._chooses_threshold = False
         # Without a best one that of the last evaluation is not kept, and does not hold.
-        self._evaluation.threshold = best.get(_CHOSEN, self._settings.threshold)
+        self._threshold = best.get(_CHOSEN, self._settings.threshold)
         if _CHOSEN not in best:
             return
         model_dir = self._settings.model_dir
@@ -129,7 +121,7 @@ class Evaluator:
     def evaluate(self) -> None:
         """Prints the task's metrics for each file of `eval_split` and each checkpoint; writes them
         to `eval_results_<split>.json`, with a table of the labels."""
-        task, evaluation = self._task, self._evaluation
+        task = self._task
         for split, rows in self._data.of_split(self._settings.eval_split, True).items():
             results: list[dict[str, Any]] = []
             values = []
@@ -143,7 +135,16 @@ class Evaluator:
             name = self._name_of(split)
             # The table shows the best checkpoint; if none is better than others, the newest.
             shown = results.index(best) if best else -1
-            evaluation.keep(name, rows, results, best, values[shown])
+            evaluation.keep(
+                task,
+                self._results_directory,
+                name,
+                rows,
+                results,
+                best,
+                values[shown],
+                self._threshold,
+            )
 
     def note_verdict(self) -> None:
         """Logs the verdict on the model, by its best checkpoint and the rows of `eval_split`, if
@@ -158,8 +159,8 @@ class Evaluator:
             split, rows = next(iter(self._data.of_split(split, True).items()))
             predictions = self._predictions(split, rows, *chosen)
             values = predictions.values
-            result = self._evaluation.score(predictions, rows)
-            constant = constant_answer(task, rows, self._evaluation.threshold)
+            result = evaluation.score(task, predictions, rows, self._threshold)
+            constant = evaluation.constant_answer(task, rows, self._threshold)
         train_rows: Sequence[Row] = ()
         if settings.do_train:
             train_rows = self._data.of_split("train", True)["train"]
@@ -175,7 +176,7 @@ class Evaluator:
             rows,
             train_rows,
             values,
-            self._evaluation.threshold,
+            self._threshold,
             result,
             constant,
             while_training.evaluations,
@@ -199,12 +200,15 @@ class Evaluator:
         has_several = isinstance(gold, np.ndarray) and gold.ndim > 1
         chosen = {}
         if self._chooses_threshold and has_several and self._task.scorer.has_threshold:
-            chosen = {_CHOSEN: best_threshold(predictions.values, gold)}
-            self._evaluation.threshold = chosen[_CHOSEN]
-        result = {**self._evaluation.score(predictions, rows), **chosen}
+            chosen = {_CHOSEN: evaluation.best_threshold(predictions.values, gold)}
+            self._threshold = chosen[_CHOSEN]
+        result = {
+            **evaluation.score(self._task, predictions, rows, self._threshold),
+            **chosen,
+        }
         if (split, step) not in self._reported:
             self._reported.add((split, step))
-            self._evaluation.report(split, step, result, rows)
+            evaluation.report(self._task, split, step, result, rows)
         return result, predictions
 
     def _name_of(self, split: str) -> str:
@@ -229,14 +233,14 @@ class Evaluator:
         assert chosen, "a directory without checkpoints was refused"
         step, prefix = chosen
         for split, rows in rows_of.items():
-            write_predictions(
+            evaluation.write_predictions(
                 self._directory,
                 task,
                 split,
                 rows,
                 self._predictions(split, rows, step, prefix).values,
                 step=step,
-                threshold=self._evaluation.threshold,
+                threshold=self._threshold,
                 output=settings.output,
                 is_official=not settings.predict_file
                 and split not in settings.named_files,

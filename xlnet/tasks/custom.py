@@ -84,14 +84,12 @@ def complete(task: Task, data_dir: str) -> Task:
 
 def with_metric(task: Task, name: Optional[str]) -> Task:
     """The task with the comma-separated metrics `name` before the others; None: unchanged."""
-    names = []
-    own = {}  # name, as results have it -> as the flag has it
+    given = {}  # name, as results have it -> as the flag has it
     for each in names_in(name):
         task.scorer.check_metric(each)
-        names.append(metrics.name_of(each))
-        if metrics.is_own(each):
-            own[metrics.name_of(each)] = each
-    in_order = tuple(dict.fromkeys((*names, *task.metrics)))
+        given[metrics.name_of(each)] = each
+    own = {name: each for name, each in given.items() if metrics.is_own(each)}
+    in_order = tuple(dict.fromkeys((*given, *task.metrics)))
     return dataclasses.replace(task, metrics=in_order, own_metrics=own)
 
 

@@ -63,80 +63,79 @@ def best_threshold(values: np.ndarray, gold: np.ndarray) -> float:
     return float(falling[last] + after[last]) / 2
 
 
-class Evaluation:
-    """Evaluates predictions for examples of a task. directory: of the files with results; None:
-    none are written."""
+def score(
+    task: Task, predictions: Predictions, rows: Sequence[Row], threshold: float
+) -> dict:
+    """The task's metrics and the mean loss of the predictions for rows, a dict of floats."""
+    gold_labels = task.scorer.gold_labels(rows)
+    result = task.scorer.evaluate(predictions.values, gold_labels, threshold)
+    result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
+    return result
 
-    def __init__(self, task: Task, directory: Optional[str], threshold: float):
-        self._task = task
-        self._directory = directory
-        self.threshold = threshold
 
-    def score(self, predictions: Predictions, rows: Sequence[Row]) -> dict:
-        """The task's metrics and the mean loss of the predictions for a split, a dict of floats."""
-        scorer, values = self._task.scorer, predictions.values
-        gold_labels = scorer.gold_labels(rows)
-        result = scorer.evaluate(values, gold_labels, self.threshold)
-        result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
-        return result
+def mean(task: Task, results: Sequence[dict]) -> dict:
+    """The result of a split of several files."""
+    found = {}
+    for name in (*task.metrics, "loss"):
+        found[name] = float(np.mean([one[name] for one in results]))
+    return found
 
-    def mean(self, found: Sequence[dict]) -> dict:
-        """The result of a split of several files: the mean."""
-        result = {}
-        for name in (*self._task.metrics, "loss"):
-            result[name] = float(np.mean([one[name] for one in found]))
-        return result
 
-    def report(self, split: str, step: int, result: dict, rows: Sequence[Row]) -> None:
-        """Logs the result of a checkpoint in a line."""
-        numbers = []
-        for name, value in result.items():
-            numbers.append(f"{name} {_in_words(value)}")
-        line = f"eval {self._task.name} {split}  step {step}  {'  '.join(numbers)}"
-        _log.info("%s  (%d rows)", line, len(rows))
+def report(
+    task: Task, split: str, step: int, result: dict, rows: Sequence[Row]
+) -> None:
+    """Logs the result of a checkpoint in a line."""
+    numbers = []
+    for name, value in result.items():
+        numbers.append(f"{name} {_in_words(value)}")
+    line = f"eval {task.name} {split}  step {step}  {'  '.join(numbers)}"
+    _log.info("%s  (%d rows)", line, len(rows))
 
-    def keep(
-        self,
-        split: str,
-        rows: Sequence[Row],
-        checkpoints: Sequence[dict],
-        best: Optional[dict],
-        values: Any,
-    ) -> None:
-        """Writes `eval_results_<split>.json`; writes and logs the table of the labels, if the task
-        type has one.
 
-        Args:
-          split: the split, or what its files are called.
-          rows: those evaluated.
-          checkpoints: their results: dicts as `score` returns them, with their step.
-          best: one of them; None: none is better than others.
-          values: the predictions of the best one, or of the newest.
-        """
-        scorer = self._task.scorer
-        kept = {
-            "task": self._task.name,
-            "split": split,
-            "rows": len(rows),
-            "constant_answer": constant_answer(self._task, rows, self.threshold),
-            "best_step": best["step"] if best else None,
-            "checkpoints": checkpoints,
-        }
-        if scorer.has_threshold:
-            kept["predict_threshold"] = self.threshold
-        table = scorer.table(values, scorer.gold_labels(rows), self.threshold)
-        if table and len(self._task.labels or ()) <= LABELS_SHOWN:
-            _log.info("%s", table)
-        if len(checkpoints) > 1 and best:
-            name = self._task.metrics[0]
-            value = _in_words(best[name])
-            line = f"{self._task.name} {split}  step {best['step']}  {name} {value}"
-            _log.info("best %s", line)
-        if self._directory:
-            stem = os.path.join(self._directory, "eval_")
-            files.write_json(f"{stem}results_{split}.json", kept)
-            if table:
-                files.write_text(f"{stem}table_{split}.txt", table + "\n")
+def keep(
+    task: Task,
+    directory: Optional[str],
+    split: str,
+    rows: Sequence[Row],
+    checkpoints: Sequence[dict],
+    best: Optional[dict],
+    values: Any,
+    threshold: float,
+) -> None:
+    """Writes `eval_results_<split>.json`; writes and logs the table of the labels, if the task type
+    has one.
+
+    Args:
+      directory: of the files; None: none are written.
+      split: the split, or what its files are called.
+      rows: those evaluated.
+      checkpoints: their results: dicts as `score` returns them, with their step.
+      best: one of them; None: none is better than others.
+      values: the predictions of the best one, or of the newest.
+    """
+    table = task.scorer.table(values, task.scorer.gold_labels(rows), threshold)
+    if table and len(task.labels or ()) <= LABELS_SHOWN:
+        _log.info("%s", table)
+    if len(checkpoints) > 1 and best:
+        name, step = task.metrics[0], best["step"]
+        value = _in_words(best[name])
+        _log.info("best %s %s  step %d  %s %s", task.name, split, step, name, value)
+    if not directory:
+        return
+    kept = {
+        "task": task.name,
+        "split": split,
+        "rows": len(rows),
+        "constant_answer": constant_answer(task, rows, threshold),
+        "best_step": best["step"] if best else None,
+        "checkpoints": checkpoints,
+    }
+    if task.scorer.has_threshold:
+        kept["predict_threshold"] = threshold
+    files.write_json(os.path.join(directory, f"eval_results_{split}.json"), kept)
+    if table:
+        path = os.path.join(directory, f"eval_table_{split}.txt")
+        files.write_text(path, table + "\n")
 
 
 def _in_words(value: float) -> str:
