@@ -559,14 +559,16 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model
     )
     start_n_top: int = setting(
         5,
-        "beam size of the start of an answer",
+        "beam size of the start of an answer, at most 8",
         minimum=1,
+        maximum=8,  # the fewest tokens of a batch
         help_group=HelpGroup.PREDICTION,
     )
     end_n_top: int = setting(
         5,
-        "beam size of the end for each start",
+        "beam size of the end for each start, at most 8",
         minimum=1,
+        maximum=8,
         help_group=HelpGroup.PREDICTION,
     )
     n_best_size: int = setting(

@@ -159,14 +159,13 @@ class SpanHead(contract.Head):
             outputs = {"start_log_probs": tf.nn.log_softmax(start)}
             starts = true_start[:, None]
             if num_starts:
-                best = _top(outputs["start_log_probs"], num_starts)
+                best = tf.nn.top_k(outputs["start_log_probs"], num_starts)
                 outputs["start_top_log_probs"], outputs["start_top_index"] = best
                 starts = tf.concat([best.indices, starts], axis=1)  # [B,S+1]
 
             # The end is scored given each start of the beam and, last, given the true start, which
             # the loss needs.
-            last = tf.cast(tf.shape(sequence)[1] - 1, starts.dtype)
-            at_start = nn.gather_rows(sequence, tf.minimum(starts, last))  # [B,S+1,D]
+            at_start = nn.gather_rows(sequence, starts)  # [B,S+1,D]
             with tf.variable_scope("end_logits"):
                 hidden = nn.dense_of_pairs(sequence, at_start, width, "dense_0")
                 hidden = nn.layer_norm(tf.tanh(hidden), "LayerNorm")
@@ -174,7 +173,7 @@ class SpanHead(contract.Head):
             ends = tf.nn.log_softmax(_mask_logits(end, is_hidden[:, None]))  # [B,S+1,T]
             outputs["end_log_probs"] = ends[:, -1]
             if num_starts:
-                best = _top(ends[:, :-1], self.options.end_n_top)
+                best = tf.nn.top_k(ends[:, :-1], self.options.end_n_top)
                 outputs["end_top_log_probs"], outputs["end_top_index"] = best
 
             # Whether there is an answer is predicted from <cls> and the mean of the sequence,
@@ -203,13 +202,11 @@ class SpanHead(contract.Head):
         return 0.5 * (losses[0] + losses[1] + has_none)
 
     def outputs(self, nn: Any, logits: dict, features: dict) -> dict:
-        """The arguments of `answers.join`."""
+        """The arguments of `join`."""
         import tensorflow.compat.v1 as tf
 
         starts = logits["start_top_index"]  # [B,S]
         ends = logits["end_top_index"]  # [B,S,E]
-        last = tf.shape(nn.sequence)[1] - 1
-        starts, ends = tf.minimum(starts, last), tf.minimum(ends, last)
         first = tf.gather(features["char_start"], starts, batch_dims=1)
         end = tf.gather(features["char_end"], ends, batch_dims=1)
         # A span may be the answer if it has characters, is not too long, and starts where this
@@ -342,11 +339,3 @@ SPANS = contract.TaskType(
 
 def _mask_logits(logits: Any, is_hidden: Any) -> Any:
     return logits * (1 - is_hidden) + _HIDDEN * is_hidden
-
-
-def _top(log_probs: Any, count: int) -> Any:
-    """The `count` best of the last axis; where it has fewer, with positions beyond its end."""
-    import tensorflow.compat.v1 as tf
-
-    padding = [[0, 0]] * (log_probs.shape.ndims - 1) + [[0, count]]
-    return tf.nn.top_k(tf.pad(log_probs, padding, constant_values=2 * _HIDDEN), count)
