@@ -151,41 +151,6 @@ def test_the_sources_are_whole(built):
     assert "tests/golden/squad_features.json.gz" in there and "THIRD_PARTY.md" in there
 
 
-def test_the_metadata_is_what_an_index_takes(built):
-    pytest.importorskip("twine", reason="twine comes with scripts/setup.sh --dev")
-    archives = [str(path) for path in built.iterdir() if path.suffix in (".whl", ".gz")]
-    assert len(archives) == 2
-    subprocess.run(
-        [sys.executable, "-m", "twine", "check", "--strict", *archives], check=True
-    )
-    described = email.message_from_string(
-        (built / "METADATA").read_text(encoding="utf-8")
-    )
-    assert described["Name"] == "xlnet-tf" and described["License-Expression"]
-    classifiers = described.get_all("Classifier")
-    pythons = [
-        each.rpartition(" ")[2] for each in classifiers if "Python :: 3." in each
-    ]
-    assert pythons == ["3.9", "3.10", "3.11", "3.12", "3.13"]
-    assert described["Requires-Python"] == "<3.14,>=3.9"
-
-
-def test_licences_are_in_the_wheel(installed):
-    """Also that of the sample's text, beside the sample."""
-    folder = next(installed.site.glob("xlnet_tf-*.dist-info")) / "licenses"
-    there = {
-        path.relative_to(folder).as_posix()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-    assert there == {"LICENSE", "THIRD_PARTY.md", "xlnet/commands/sample_license.txt"}
-    sample = (installed.site / "xlnet" / "commands" / "sample_license.txt").read_bytes()
-    with zipfile.ZipFile(
-        installed.site / "xlnet" / "commands" / "sample.zip"
-    ) as archive:
-        assert archive.read("LICENSE.txt") == sample
-
-
 def test_what_is_installed(installed):
     place = installed.site / "xlnet"
     modules = {

@@ -1,10 +1,8 @@
 """run_classifier.py from the command line: trains, continues, evaluates, predicts, refuses."""
 
-import contextlib
 import json
 import re
 import shutil
-import subprocess
 import tempfile
 
 import numpy as np
@@ -287,41 +285,6 @@ def test_a_damaged_checkpoint_is_named(place, trained, tmp_path):
     assert done.returncode == 1 and len(done.errors) == 1, done
     assert "model.ckpt-2" in done.stderr
     assert not (tmp_path / "model" / "results" / "eval_results_dev.json").exists()
-
-
-@contextlib.contextmanager
-def small_disk(directory, kibibytes):
-    """A file system of its own; the test is skipped where none may be mounted."""
-    directory.mkdir()
-    if subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={kibibytes}k", "tmpfs", directory],
-        capture_output=True,
-    ).returncode:
-        pytest.skip("no file system may be mounted here")
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", directory], check=True)
-
-
-@pytest.mark.slow
-def test_a_full_disk_is_named(place, tmp_path):
-    """With room for the vocabulary, but for no checkpoint; what was begun is removed."""
-    with small_disk(tmp_path / "disk", 300):
-        done = place.run(TRAIN, model_dir=tmp_path / "disk" / "model")
-        left = {path.name for path in (tmp_path / "disk" / "model").iterdir()}
-    assert done.returncode == 1
-    (line,) = done.errors
-    path = tmp_path / "disk" / "model" / "unfinished" / "model.ckpt-2"
-    assert line.startswith(f"run_classifier.py: {path}: no space left on the disk")
-    assert left == {
-        "cache",
-        "spiece.model",
-        "spiece.model.json",
-        "xlnet_config.json",
-        "run.json",
-        "training.csv",
-    }
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """train_gpu.py from the command line: trains, resumes, evaluates, starts from weights, refuses."""
 
+import dataclasses
 import json
 import re
 import shutil
@@ -13,6 +14,7 @@ from helpers.paths import RELEASED
 from helpers.pretraining import flags_of, losses, train, weights
 
 from xlnet.corpus import tfrecord
+from xlnet.corpus.manifest import Manifest
 from xlnet.engine import checkpoint
 from xlnet.pretraining import data, resolve
 from xlnet.settings.devices import DeviceSettings
@@ -350,3 +352,33 @@ def test_remote_records_train_as_those_on_a_disk(place):
         ),
     )
     assert "model_dir: found none, expected one: ram://heldout is not" in refused.stderr
+
+
+def test_records_that_are_elsewhere_or_of_another_vocabulary(place):
+    refused = lambda **changes: command.refused(
+        "train_gpu.py", *flags_of(place, "refused", **changes)
+    )
+    assert "record_info_dir: found no such directory: {}".format(
+        place / "trian"
+    ) in refused(record_info_dir=place / "trian")
+    assert "eval_record_info_dir: found no such directory: %s" % (
+        place / "hedlout"
+    ) in refused(eval_record_info_dir=place / "hedlout")
+    assert "n_token: found 5, expected " in refused(n_token=5)
+    assert f"record_info_dir: found no manifest.json in {place}, expected" in refused(
+        record_info_dir=place
+    )
+    other = shutil.copytree(place / "heldout", place / "other")
+    manifest = Manifest.read(str(other))
+    (other / "manifest.json").write_text(
+        json.dumps(
+            dataclasses.asdict(dataclasses.replace(manifest, sp_model_sha256="0" * 64))
+        )
+    )
+    line = refused(eval_record_info_dir=other)
+    expected = "expected the vocabulary {}/spiece.model of {} pieces; make them again"
+    assert line.startswith(
+        f"train_gpu.py: eval_record_info_dir: {other}: found the vocabulary "
+    )
+    assert line.endswith(expected.format(place / "train", manifest.vocab_size))
+    assert not (place / "refused").exists()

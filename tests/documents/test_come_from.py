@@ -8,7 +8,6 @@ from helpers.paths import ROOT
 PAGE = (ROOT / "docs/how_to/come_from.md").read_text(encoding="utf-8")
 LOCATION = {"text": "In Bonn", "entities": [[3, 7, "LOC"]]}
 DOCCANO = {"id": 1, "label": "LOC", "start_offset": 3, "end_offset": 7}
-CHOICES = {"text": ["a", "b"], "label": ["1", "2"]}
 
 
 def lines(*rows):
@@ -36,12 +35,10 @@ GIVEN = {
     "prodigy.jsonl": lines(
         {"text": "a", "answer": "reject"}, {"text": "b", "answer": "accept"}
     ),
-    "arc.jsonl": lines({"question": "?", "choices": CHOICES, "answerKey": "2"}),
     "ud.conllu": "# text = im Zug\n1-2\tim\t_\t_\n1\tin\tin\tADP\n2\tdem\tder\tDET\n\n",
     "doc.tsv": "#FORMAT=WebAnno TSV 3.3\n\n#Text=Anna Berg lives\n"
     "1-1\t0-4\tAnna\t*[1]\tPER[1]\t\n1-2\t5-9\tBerg\t*[1]\tPER[1]\t\n"
     "1-3\t10-15\tlives\t_\t_\t\n\n",
-    "germeval.tsv": "# a\tb\n1\tBonn\tB-LOC\n",
     "predictions.jsonl": lines({"text": ["In", "Bonn"], "predicted": ["O", "B-LOC"]}),
     "min.json": json.dumps(
         [{"text": "In Bonn", "label": [{"start": 3, "end": 7, "labels": ["LOC"]}]}]
@@ -62,10 +59,8 @@ WRITTEN = {
     "names.jsonl": lines({"text": "a", "label": ["sad"]}),
     "english.csv": "text,score\na,1.5\nb,2.5\n",
     "accepted.jsonl": lines({"text": "b", "answer": "accept"}),
-    "letters.jsonl": lines({"question": "?", "choices": ["a", "b"], "answerKey": "B"}),
     "ud.tsv": "in\tADP\ndem\tDET\n\n",
     "webanno.tsv": "\n\n\nAnna\tB-PER\nBerg\tI-PER\nlives\tO\n\n",
-    "words.tsv": "1\tBonn\tB-LOC\n",
     "predictions.conll": "In O\nBonn B-LOC\n\n",
     "studio.jsonl": lines(LOCATION),
     "spans.jsonl": lines(LOCATION),

@@ -252,15 +252,3 @@ def test_blocks_are_found_and_say_their_language():
     assert [sum(text.startswith(start) for text in seen) for start in README] == [
         1
     ] * len(README)
-
-
-def test_a_block_fails_with_its_last_lines_and_flags_are_added_once(reader):
-    reader.run("add echo_it.sh --more=1 'two words'", is_shown=False)
-    reader.run(
-        "mkdir made; cd made; echo 'echo \"$@\" > said' > echo_it.sh; bash echo_it.sh --a"
-    )
-    reader.run(
-        "grep -x -- '--a --more=1 two words' said; bash echo_it.sh --a; grep -x -- --a said"
-    )
-    with pytest.raises(AssertionError, match="No such file"):
-        reader.run("cat nothing | head -1")

@@ -97,16 +97,6 @@ def test_a_pod_that_was_stopped_and_saved_is_replaced():
     assert policy["spec"]["ingress"] == [{"from": [{"podSelector": pods}]}]
 
 
-def test_the_job_and_the_policy_fit_their_schemas():
-    """JobSet has none there; the Job in it has."""
-    validate = pytest.importorskip("kubernetes_validate")
-    spec, policy = job_and_policy()
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}}
-    for version in ("1.29", "1.34"):
-        validate.validate(dict(job, spec=spec), version, strict=True)
-        validate.validate(policy, version, strict=True)
-
-
 def test_the_server_answers_its_probes_and_has_time_to_end():
     deployment, service = documents("serve.yaml")
     template = deployment["spec"]["template"]

@@ -87,8 +87,3 @@ def run_in(folder, monkeypatch, name, *changes):
         assert text.count(before) == 1, before
         text = text.replace(before, after)
     return [output for outputs in notebooks.run(json.loads(text)) for output in outputs]
-
-
-def test_a_notebook_as_a_page():
-    text = notebooks.as_markdown(notebooks.read(PAPER))
-    assert text.count("data:image/png;base64,") == 8 and text.count("```python\n") > 8

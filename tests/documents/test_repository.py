@@ -65,26 +65,6 @@ def test_workflows_are_read_and_what_they_run_is_there(yaml):
     ]
 
 
-def test_a_release_is_made_of_main_alone(yaml):
-    """The workflow can be started on any branch."""
-    path = ROOT / ".github" / "workflows" / "release.yml"
-    jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
-    assert {job.get("if") for job in jobs.values()} == {
-        "github.ref == 'refs/heads/main'"
-    }
-
-
-def test_make_has_the_scripts_that_are_there():
-    done = subprocess.run(
-        ["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    names = [line.split()[1] for line in done.stdout.splitlines()]
-    assert names == ["help", "setup", "test", "test-all", "lint", "docs", "sample"]
-    text = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for script in re.findall(r"(?:scripts/\w+\.sh|\.ci/\w+)", text):
-        assert (ROOT / script).is_file(), script
-
-
 def test_a_release_checks_versions_and_makes_links_absolute(tmp_path):
     """On a copy: it writes into README.md and pyproject.toml."""
     for name in ("README.md", "pyproject.toml", "CITATION.cff", "CHANGELOG.md"):

@@ -1,13 +1,9 @@
 """The site of the documents, as mkdocs builds it; its own links are checked by --strict."""
 
-import functools
-import http.server
 import os
 import re
-import shutil
 import subprocess
 import sys
-import threading
 
 import pytest
 from helpers import command_lines
@@ -18,7 +14,6 @@ if not (ROOT / ".site").is_dir():
     pytest.skip("the site is built in a checkout", allow_module_level=True)
 
 REPOSITORY = "https://example.org/repository"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-headless-shell")
 
 
 @pytest.fixture(scope="module")
@@ -60,29 +55,3 @@ def test_each_flag_has_its_place(site):
                 name = program.command[len("xlnet ") :].replace(" ", "-")
                 assert there >= {f"{name}--{flag}" for flag in program.settings}, name
     assert there >= {"pretrain--train_steps", "classify--train_steps", "tag--scheme"}
-
-
-@pytest.mark.skipif(not CHROMIUM, reason="the search needs apt install chromium")
-def test_the_search_finds_a_flag_by_its_name(site):
-    sync_api = pytest.importorskip(
-        "playwright.sync_api", reason="the search needs playwright"
-    )
-    handler = functools.partial(
-        http.server.SimpleHTTPRequestHandler, directory=str(site)
-    )
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        with sync_api.sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path=CHROMIUM, args=["--no-sandbox"]
-            )
-            page = browser.new_page()
-            page.goto(f"http://127.0.0.1:{server.server_port}/index.html")
-            page.click(".md-search__input")
-            page.keyboard.type("grad_accum_steps")  # filled in at once it finds nothing
-            found = page.locator(
-                ".md-search-result__link[href$='#pretrain--grad_accum_steps']"
-            )
-            found.first.wait_for(state="attached", timeout=20000)
-            browser.close()
-        server.shutdown()

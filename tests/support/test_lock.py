@@ -73,12 +73,6 @@ def test_the_lock_of_a_killed_process_is_taken_over(path):
     process.communicate()
 
 
-def test_of_several_that_start_at_once_one_holds_it(path):
-    several = [hold(path, seconds=6) for _ in range(4)]
-    found = sorted(process.communicate()[0].strip() for process in several)
-    assert found == ["held", "refused", "refused", "refused"]
-
-
 def test_a_file_system_without_locks_is_noted(path, monkeypatch, caplog):
     def lacking(*_):
         raise OSError(errno.ENOSYS, "Function not implemented")
