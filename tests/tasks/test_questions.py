@@ -164,7 +164,7 @@ def test_all_answers_of_the_shared_files_have_a_position(name):
     folder = str(DATA / re.sub("[12]$", "", name))
     task = known.find_task(name)
     rows = read_rows(task, folder, "dev", need_labels=True)
-    assert rows and task.reader.training_rows(rows, 0, "") == rows
+    assert rows and task.reader.training_rows(rows, 0) == rows
 
 
 def test_places_of_answers(caplog):
@@ -185,7 +185,7 @@ def test_places_of_answers(caplog):
         row(id="none"),
         row(answers=(("cow", 3),), id="lost"),
     ]
-    assert SQUAD.reader.training_rows(rows, 0, "") == rows[:2]
+    assert SQUAD.reader.training_rows(rows, 0) == rows[:2]
     assert "train: without 1 of 3 questions with an answer that has" in caplog.text
     assert [example[2:] for example in SQUAD.reader.examples(rows[:2])] == [
         (17, 20),
@@ -195,7 +195,7 @@ def test_places_of_answers(caplog):
         UserError,
         match="train: found 1 of 1 questions with an answer that has no known",
     ):
-        SQUAD.reader.training_rows(rows[2:], 0, "d")
+        SQUAD.reader.training_rows(rows[2:], 0)
 
 
 # ---- windows

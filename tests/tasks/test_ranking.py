@@ -67,7 +67,7 @@ def test_equal_scores_are_in_the_order_of_names_backwards_wherever_they_are():
 
 def test_pairs_are_of_one_query_and_of_different_grades():
     rows = rows_of(1, 0, 2, 1) + rows_of(0, 3, query="r") + rows_of(1, 1, query="s")
-    pairs = list(ranking.pair_rows(rows, 0, seed=0))
+    pairs = RANKING.reader.training_rows(rows, 0)
     grades = {row.pairs[0]: row.label for row in rows}
     assert len(pairs) == 5 + 1 and {row.query for row in pairs} == {"q", "r"}
     for row in pairs:
@@ -78,15 +78,19 @@ def test_pairs_are_of_one_query_and_of_different_grades():
 
 def test_without_documents_of_different_relevance_nothing_is_trained():
     with pytest.raises(UserError, match="found no query with two documents of differ"):
-        RANKING.reader.training_rows(rows_of(1, 1), 0, "data")
+        RANKING.reader.training_rows(rows_of(1, 1), 0)
 
 
-def test_drawn_pairs_follow_from_the_seed():
+def test_sampled_pairs_follow_from_the_seed(monkeypatch):
     rows = [row for name in "qr" for row in rows_of(0, 1, 2, 3, 4, 5, query=name)]
-    drawn, again, other = (list(ranking.pair_rows(rows, 4, seed)) for seed in (1, 1, 2))
+    everything = RANKING.reader.training_rows(rows, 1)
+    monkeypatch.setattr(ranking, "PAIRS_PER_QUERY", 4)
+    drawn, again, other = (
+        RANKING.reader.training_rows(rows, seed) for seed in (1, 1, 2)
+    )
     assert drawn == again != other
     assert [row.query for row in drawn] == ["q"] * 4 + ["r"] * 4
-    assert len(set(drawn)) == 8 and set(drawn) < set(ranking.pair_rows(rows, 0, seed=1))
+    assert len(set(drawn)) == 8 and set(drawn) < set(everything)
 
 
 def test_the_loss_of_an_evaluation_is_that_of_all_pairs():

@@ -110,9 +110,7 @@ class TaskData:
     def to_train(self) -> Sequence[Row]:
         """The rows to train on, made by the reader of those of the train file."""
         rows = self.of_split("train", need_labels=True)["train"]
-        return self._task.reader.training_rows(
-            rows, self._settings.seed, self._settings.data_dir
-        )
+        return self._task.reader.training_rows(rows, self._settings.seed)
 
     def to_predict(self) -> dict[str, Sequence[Row]]:
         """The rows of each file of `predict_file`, or else of `predict_split`, as of `of_split`."""

@@ -31,7 +31,7 @@ import dataclasses
 import logging
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -193,15 +193,25 @@ class RankingReader(contract.Reader):
             raise ValueError(f"duplicate document '{row.id}' of query '{row.query}'")
         seen[row.query, row.id] = True
 
-    def training_rows(
-        self, rows: Sequence[Row], seed: int, data_dir: str
-    ) -> Sequence[Row]:
-        pairs = list(pair_rows(rows, PAIRS_PER_QUERY, seed))
-        if not pairs:
+    def training_rows(self, rows: Sequence[Row], seed: int) -> Sequence[Row]:
+        """Rows of two documents: with two pairs of texts and the label 1, as the first document is
+        the better one."""
+        random = np.random.default_rng(seed)
+        made = []
+        for query in by_query(rows):
+            better, worse = _unequal(query)
+            if len(better) > PAIRS_PER_QUERY:
+                sample = random.choice(len(better), PAIRS_PER_QUERY, replace=False)
+                sample.sort()
+                better, worse = better[sample], worse[sample]
+            documents = [rows[index] for index in query.rows]
+            for one, other in zip(better, worse):
+                pairs = documents[one].pairs + documents[other].pairs
+                made.append(documents[one]._replace(pairs=pairs, label=1.0))
+        if not made:
             found = "no query with two documents of different relevance"
-            where = f"the train file in {data_dir}"
-            raise wrong(where, found, "some, as they are compared", "--train_file")
-        return pairs
+            raise wrong("train", found, "some, as they are compared", "--train_file")
+        return made
 
 
 class Query(NamedTuple):
@@ -240,27 +250,6 @@ def by_query(rows: Sequence[Row]) -> list[Query]:
 def best_first(scores: np.ndarray) -> np.ndarray:
     """The order of the documents of a query by their scores [m]: int [m]."""
     return np.argsort(-scores, kind="stable")
-
-
-def pair_rows(rows: Sequence[Row], most: int, seed: int) -> Iterator[Row]:
-    """Yields rows of two documents to train on: with two pairs of texts and the label 1, as the
-    first document is the better one.
-
-    Args:
-      rows: n of them.
-      most: maximum number of pairs per query, sampled among those of different relevance; 0: all.
-      seed: of the sampling.
-    """
-    random = np.random.default_rng(seed)
-    for query in by_query(rows):
-        better, worse = _unequal(query)
-        if most and len(better) > most:
-            sample = np.sort(random.choice(len(better), most, replace=False))
-            better, worse = better[sample], worse[sample]
-        documents = [rows[index] for index in query.rows]
-        for one, other in zip(better, worse):
-            pairs = documents[one].pairs + documents[other].pairs
-            yield documents[one]._replace(pairs=pairs, label=1.0)
 
 
 def _unequal(query: Query) -> tuple[np.ndarray, ...]:

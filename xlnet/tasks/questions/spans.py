@@ -69,9 +69,7 @@ class SpanReader(contract.Reader):
             raise ValueError(f"duplicate id '{row.id}'")
         seen[row.id] = True
 
-    def training_rows(
-        self, rows: Sequence[Row], seed: int, data_dir: str
-    ) -> Sequence[Row]:
+    def training_rows(self, rows: Sequence[Row], seed: int) -> Sequence[Row]:
         """All but those whose answer has no known position in its context."""
         kept = []
         for row in rows:

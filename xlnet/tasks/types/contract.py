@@ -108,10 +108,8 @@ class Reader(_TaskComponent, TableReader):
     def parse_label(self, cells: list) -> Any:
         return self.type.parse(self.task, cells)
 
-    def training_rows(
-        self, rows: Sequence[Row], seed: int, data_dir: str
-    ) -> Sequence[Row]:
-        """The rows to train on, made of those of the train file in `data_dir`."""
+    def training_rows(self, rows: Sequence[Row], seed: int) -> Sequence[Row]:
+        """The rows to train on, made of those of the train file."""
         return rows
 
     def examples(self, rows: Sequence[Row]) -> Sequence[Any]:
