@@ -23,9 +23,9 @@ from xlnet.support.errors import UserError
 from xlnet.tasks import custom, known
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import parsing
-from xlnet.tasks.questions import answers, squad
-from xlnet.tasks.questions.spans import BestSpans, SpanOptions
-from xlnet.tasks.questions.squad import GoldAnswer, Question, position_of
+from xlnet.tasks.questions import answers
+from xlnet.tasks.questions.spans import BestSpans, Question
+from xlnet.tasks.questions.squad import GoldAnswer, position_of
 from xlnet.tasks.task import Columns, Row, Task
 
 CONTEXT = "The cat sat. The dog ran after it, 3 times."
@@ -240,11 +240,10 @@ def rows_of(case, tokenizer):
     start = -1 if case["answer_start"] is None else case["answer_start"]
     end = start + len(case["answer"] or "")
     asked = Question(case["context"], case["question"], start, end)
-    options = SpanOptions(
-        doc_stride=case["doc_stride"], max_query_length=case["max_query_length"]
-    )
-    length = case["max_seq_length"]
-    arrays, counts = squad.encode([asked], tokenizer, length, options)
+    names = ("doc_stride", "max_query_length")
+    task = SQUAD.with_options(**{name: case[name] for name in names})
+    layout = encoding.Layout(case["max_seq_length"])
+    arrays, counts = task.reader.encode([asked], tokenizer, layout)
     assert counts.tolist() == [len(case["features"])]
     rows = []
     for row in range(counts[0]):

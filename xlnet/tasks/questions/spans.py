@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import json
 import logging
@@ -11,6 +12,9 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 from scipy import special
 
+from xlnet.corpus.feature_spec import Feature
+from xlnet.corpus.offsets import Aligner, piece_span
+from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import forms
@@ -44,6 +48,15 @@ class BestSpans(NamedTuple):
     # [start, end, log probability of the start, of the end] each, in characters, best first.
     spans: list[list[float]]
     null_probability: float  # of no answer, the lowest one of its windows
+
+
+class Question(NamedTuple):
+    """A question, and the characters of its answer in the context; -1 where there is none."""
+
+    context: str
+    question: str
+    start: int
+    end: int
 
 
 class SpanReader(contract.Reader):
@@ -83,16 +96,66 @@ class SpanReader(contract.Reader):
             _log.warning("note: train: without %s", lost)
         return kept
 
-    def examples(self, rows: Sequence[Row]) -> Sequence[squad.Question]:
+    def examples(self, rows: Sequence[Row]) -> Sequence[Question]:
         found = []
         for row in rows:
             context, question = row.pairs[0]
             start, end = squad.position_of(row)
-            found.append(squad.Question(context, question, start, end))
+            found.append(Question(context, question, start, end))
         return found
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
-        return squad.encode(examples, tokenizer, layout.max_seq_length, self.options)
+        """Windows of a paragraph. With its pieces p and those of its question q, one is
+
+        input_ids     p3  p4  p5  <sep>  q0  q1  <sep>  <cls>  0  0
+        segment_ids    0   0   0      0   1   1      1      2  3  3
+        input_mask     0   0   0      0   0   0      0      0  1  1
+        """
+        length = layout.max_seq_length
+        # A paragraph is tokenized once, however many questions it has.
+        contexts = list(dict.fromkeys(question.context for question in examples))
+        paragraphs = dict(zip(contexts, Aligner(tokenizer).encode(contexts)))
+        queries = tokenizer.encode_lines([question.question for question in examples])
+        pairs: list[tuple] = []
+        counts, tokens_read, tokens = [], [], []
+        found: dict[str, list] = collections.defaultdict(list)  # by feature, of windows
+        for question, query in zip(examples, queries):
+            paragraph = paragraphs[question.context]
+            pieces = len(paragraph.ids)
+            tokens.append(len(query) + pieces)
+            query = query[: self.options.max_query_length]
+            tokens_read.append(len(query) + pieces)
+            first, last = 0, -1  # there is no answer, or where it is is not known
+            if question.start >= 0:
+                first, last = piece_span(paragraph, question.start, question.end)
+            room = length - len(query) - QUESTION_SPECIAL_TOKENS
+            windows = encoding.windows_of(pieces, room, self.options.doc_stride)
+            counts.append(len(windows))
+            for start, end, widest_start, widest_end in windows:
+                pairs.append((paragraph.ids[start:end].tolist(), query))
+                cls = end - start + len(query) + QUESTION_SPECIAL_TOKENS - 1
+                # The answer's position is that of <cls> unless the window has all of the answer.
+                is_inside = start <= first <= last < end
+                found["start_positions"].append(first - start if is_inside else cls)
+                found["end_positions"].append(last - start if is_inside else cls)
+                found["is_impossible"].append(not is_inside)
+                found["cls_index"].append(cls)
+                found["paragraph_len"].append(end - start)
+                starts = paragraph.starts[widest_start:widest_end]
+                around = (widest_start - start, length - (widest_end - start))
+                found["char_start"].append(np.pad(starts, around, constant_values=-1))
+                ends = paragraph.ends[start:end]
+                found["char_end"].append(np.pad(ends, (0, length - (end - start))))
+        arrays = encoding.lay_out(
+            pairs, length, tokenizer.cls_id, tokenizer.sep_id, pads="right"
+        )
+        for feature in self.task.head.features(length):
+            dtype = np.int32 if feature.dtype == "int" else np.float32
+            arrays[feature.name] = np.array(found[feature.name], dtype)
+        arrays["is_real_example"] = np.ones(len(pairs), np.int32)
+        arrays[encoding.TOKENS_READ] = np.repeat(tokens_read, counts)
+        arrays[encoding.TOKENS] = np.repeat(tokens, counts)
+        return arrays, np.array(counts)
 
 
 class SpanHead(contract.Head):
@@ -103,14 +166,27 @@ class SpanHead(contract.Head):
     variables have the names of the original.
     """
 
-    token_features = squad.TOKEN_FEATURES
+    token_features = ("char_start", "char_end")
     targets = ("start_positions", "end_positions", "is_impossible")
 
     def scope(self, name: Optional[str] = None) -> str:
         return "start_logits"
 
     def features(self, length: int) -> tuple:
-        return squad.window_features(length)
+        """Those of a window of T = `length` tokens, in addition to its ids."""
+        return (
+            # The answer's first and last token; <cls>: no answer.
+            Feature("start_positions", (), "int"),
+            Feature("end_positions", (), "int"),
+            Feature("is_impossible", (), "float"),  # 1: the answer is not in the window
+            Feature("cls_index", (), "int"),
+            Feature("paragraph_len", (), "int"),
+            # Integers, but a paragraph may have more characters than the ids of pieces allow.
+            # char_start is -1 where no answer of this window begins: another one has more context
+            # there, or there is no paragraph.
+            Feature("char_start", (length,), "float"),
+            Feature("char_end", (length,), "float"),
+        )
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> dict:
         import tensorflow.compat.v1 as tf

@@ -1,36 +1,17 @@
-"""Questions from files to records: SQuAD's JSON, or tables with a question in each row; gold
-answers; overlapping windows of a paragraph, each with the question.
+"""Questions from files: SQuAD's JSON, or tables with a question in each row; gold answers, and
+where they are.
 
 A gold answer is a text and its start in the context. If the context does not have it there, the
-occurrence nearest to that start counts. With the pieces p and q of a paragraph and a question, a
-window is
-
-    input_ids     p3  p4  p5  <sep>  q0  q1  <sep>  <cls>  0  0
-    segment_ids    0   0   0      0   1   1      1      2  3  3
-    input_mask     0   0   0      0   0   0      0      0  1  1
-
-Shape letters: n questions, m windows, T tokens of a window, P pieces of a paragraph.
+occurrence nearest to that start counts.
 """
 
 from __future__ import annotations
 
-import collections
 import re
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
-import numpy as np
-
-from xlnet.corpus.feature_spec import Feature
-from xlnet.corpus.offsets import Aligner, piece_span
-from xlnet.corpus.tokenizer import Tokenizer
-from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
-from xlnet.tasks.features import encoding
 from xlnet.tasks.files import forms
 from xlnet.tasks.task import Columns, Form, Row
-
-# Of a token: its characters in the context.
-TOKEN_FEATURES = ("char_start", "char_end")
 
 
 class GoldAnswer(NamedTuple):
@@ -38,15 +19,6 @@ class GoldAnswer(NamedTuple):
 
     text: str
     start: Optional[int]
-
-
-class Question(NamedTuple):
-    """A question, and the characters of its answer in the context; -1 where there is none."""
-
-    context: str
-    question: str
-    start: int
-    end: int
 
 
 # ---- SQuAD's JSON
@@ -132,82 +104,3 @@ def position_of(row: Row) -> tuple[int, int]:
         return -1, -1
     start = min(starts, key=lambda each: abs(each - given))
     return start, start + len(text)
-
-
-# ---- windows
-
-
-def window_features(length: int) -> tuple[Feature, ...]:
-    """The features of a window of T = `length` tokens, in addition to its ids."""
-    return (
-        # The answer's first and last token; <cls>: no answer.
-        Feature("start_positions", (), "int"),
-        Feature("end_positions", (), "int"),
-        Feature("is_impossible", (), "float"),  # 1: the answer is not in the window
-        Feature("cls_index", (), "int"),
-        Feature("paragraph_len", (), "int"),
-        # Integers, but a paragraph may have more characters than the ids of pieces allow.
-        # char_start is -1 where no answer of this window begins: another one has more context
-        # there, or there is no paragraph.
-        Feature("char_start", (length,), "float"),
-        Feature("char_end", (length,), "float"),
-    )
-
-
-def encode(
-    questions: Sequence[Question], tokenizer: Tokenizer, length: int, options: Any
-) -> tuple:
-    """(dict of arrays [m, ...] by feature, with `encoding.TOKENS_READ` and `encoding.TOKENS`; int
-    [n]: the windows of each question).
-
-    Args:
-      questions: n of them.
-      tokenizer: of the vocabulary.
-      length: T.
-      options: `SpanOptions`, of which the pieces from one window to the next, and the pieces of a
-        question that are kept.
-    """
-    # A paragraph is tokenized once, however many questions it has.
-    contexts = list(dict.fromkeys(question.context for question in questions))
-    paragraphs = dict(zip(contexts, Aligner(tokenizer).encode(contexts)))
-    queries = tokenizer.encode_lines([question.question for question in questions])
-    pairs: list[tuple] = []
-    counts, tokens_read, tokens = [], [], []
-    found: dict[str, list] = collections.defaultdict(list)  # by feature, of windows
-    for question, query in zip(questions, queries):
-        paragraph = paragraphs[question.context]
-        pieces = len(paragraph.ids)
-        tokens.append(len(query) + pieces)
-        query = query[: options.max_query_length]
-        tokens_read.append(len(query) + pieces)
-        first, last = 0, -1  # there is no answer, or where it is is not known
-        if question.start >= 0:
-            first, last = piece_span(paragraph, question.start, question.end)
-        room = length - len(query) - QUESTION_SPECIAL_TOKENS
-        windows = encoding.windows_of(pieces, room, options.doc_stride)
-        counts.append(len(windows))
-        for start, end, widest_start, widest_end in windows:
-            pairs.append((paragraph.ids[start:end].tolist(), query))
-            cls = end - start + len(query) + QUESTION_SPECIAL_TOKENS - 1
-            # The answer's position is that of <cls> unless the window has all of the answer.
-            is_inside = start <= first <= last < end
-            found["start_positions"].append(first - start if is_inside else cls)
-            found["end_positions"].append(last - start if is_inside else cls)
-            found["is_impossible"].append(not is_inside)
-            found["cls_index"].append(cls)
-            found["paragraph_len"].append(end - start)
-            starts = paragraph.starts[widest_start:widest_end]
-            around = (widest_start - start, length - (widest_end - start))
-            found["char_start"].append(np.pad(starts, around, constant_values=-1))
-            ends = paragraph.ends[start:end]
-            found["char_end"].append(np.pad(ends, (0, length - (end - start))))
-    arrays = encoding.lay_out(
-        pairs, length, tokenizer.cls_id, tokenizer.sep_id, pads="right"
-    )
-    for feature in window_features(length):
-        dtype = np.int32 if feature.dtype == "int" else np.float32
-        arrays[feature.name] = np.array(found[feature.name], dtype)
-    arrays["is_real_example"] = np.ones(len(pairs), np.int32)
-    arrays[encoding.TOKENS_READ] = np.repeat(tokens_read, counts)
-    arrays[encoding.TOKENS] = np.repeat(tokens, counts)
-    return arrays, np.array(counts)
