@@ -230,30 +230,6 @@ def test_all_variables_of_a_checkpoint_move_as_the_rules_say(graph, legacy):
         assert_close(final[name + "/average"], mean / (1 - 0.9**3), name, rtol=1e-4)
 
 
-@pytest.mark.parametrize("decay", (0.9, 0.99999999))
-def test_the_average_of_a_slow_decay_is_exact(graph, decay):
-    """1 - decay^n is computed without cancellation."""
-    weight = variables_of({"kernel": np.float32([1.0])})["kernel"]
-    train_op, _ = optimizer.minimize(
-        OptimizationSettings(
-            learning_rate=0.25, decay_method="constant", ema_decay=decay
-        ),
-        tf.train.get_or_create_global_step(),
-        [tf.ones([1])],
-    )
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        mean = total = 0.0
-        for _ in range(4):
-            session.run(train_op)
-            mean = decay * mean + (1 - decay) * float(session.run(weight)[0])
-            total = decay * total + 1 - decay
-        average = {v.op.name: session.run(v) for v in tf.global_variables()}[
-            "kernel/average"
-        ]
-    assert_close(average, [mean / total], rtol=1e-5)
-
-
 def test_a_weight_decays_after_it_was_read(graph):
     """However late in a step that is: the loss is that of the weights the step began with."""
     weight = tf.get_variable("kernel", initializer=tf.ones([2]), use_resource=True)

@@ -515,34 +515,6 @@ def test_bi_data_needs_an_even_batch(graph):
         )
 
 
-@pytest.mark.parametrize("mem_len", (None, 1))
-@pytest.mark.parametrize("is_training", (False, True))
-def test_a_query_that_sees_nothing_attends_to_nothing(graph, mem_len, is_training):
-    """Neither its token nor any other changes it; with `same_length`, memory is out of reach."""
-    run = xlnet.RunConfig(
-        **dict(RUN, is_training=is_training, init_std=0.5, same_length=True)
-    )
-    ids = np.random.RandomState(0).randint(0, 50, [2, 4])
-
-    def query(ids, mems):
-        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
-            return modeling.transformer_xl(
-                tiny(),
-                run,
-                input_ids=tf.constant(ids),
-                mask=tf.ones([2, 4, 4], tf.bool),
-                attn_type="uni" if mem_len else "bi",
-                mems=mems,
-                query=modeling.Query(positions=tf.constant([[3], [3]], tf.int64)),
-            ).sequence
-
-    mems = mem_len and [tf.random.normal([2, mem_len, 8], seed=seed) for seed in (1, 2)]
-    outputs = [query(ids, mems), query(ids + 1, mems and mems[::-1])]
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        np.testing.assert_array_equal(*session.run(outputs))
-
-
 @pytest.mark.parametrize("kind", ("first", "mean", "attn"))
 def test_a_summary_of_padding_alone_has_finite_gradients(graph, kind):
     """As of an example with fewer choices than others."""

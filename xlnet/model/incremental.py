@@ -114,9 +114,8 @@ class IncrementalNetwork:
             x, probabilities = self._layer(weights, kept, x)
             self.attention.append(probabilities)
         self.clear = tf.group(*clears)
-        return tf.cast(
-            tf.gather(x, inputs.wanted, axis=1), tf.float32
-        ), table  # [B,W,D]
+        wanted = tf.gather(x, inputs.wanted, axis=1)  # [B,W,D]
+        return tf.cast(wanted, tf.float32), table
 
     def _slots(self, name: str) -> tf.Variable:
         """A local variable [*,N,*,H], whose size may change."""
@@ -154,13 +153,10 @@ class IncrementalNetwork:
             Stream(),
             shift=lambda by_distance: gather_keys(by_distance, index[None]),
         )
-        probabilities = masked_softmax(
-            scores, additive_mask(Mask(masked=inputs.hidden))
-        )
-        x = modeling.after_attention(
-            net, weights, x, tf.matmul(net.cast(probabilities), v)
-        )
-        return x, probabilities
+        mask = additive_mask(Mask(masked=inputs.hidden))
+        probabilities = masked_softmax(scores, mask)
+        attended = tf.matmul(net.cast(probabilities), v)
+        return modeling.after_attention(net, weights, x, attended), probabilities
 
     def _write(self, slots: tf.Variable, new: tf.Tensor) -> tf.Tensor:
         """Writes new [B,N,T,H] into its slots; returns all slots, [B,N,S,H]."""

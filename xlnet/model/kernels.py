@@ -67,9 +67,8 @@ class Dropout(NamedTuple):
 
     def kept(self, shape: Sequence[Any]) -> tf.Tensor:
         """bool of `shape` [B,...], True where an element is kept."""
-        return bits16(shape, self.seed, self.first_row) >= tf.constant(
-            self.dropped_of_65536, tf.uint16
-        )
+        bits = bits16(shape, self.seed, self.first_row)
+        return bits >= tf.constant(self.dropped_of_65536, tf.uint16)
 
 
 NO_DROPOUT = Dropout()
@@ -194,11 +193,8 @@ def relative_shift(
       position i.
     """
     if first_distance_index is not None:
-        return gather_keys(
-            x,
-            first_distance_index[:, :, None]
-            + count_to(num_keys, first_distance_index.dtype),
-        )
+        key = count_to(num_keys, first_distance_index.dtype)  # [K]
+        return gather_keys(x, first_distance_index[:, :, None] + key)
     # All positions of the sequence are queries. In memory, a row begins R cells after the row
     # before, and its first wanted column is one further to the left. If the first Q cells are
     # dropped, and the rest is read as rows of R - 1 cells, each row begins at its first wanted
@@ -206,12 +202,10 @@ def relative_shift(
     #
     #     a b c d | e f g h   ->   c d e | f g h   ->   c d | f g
     batch, heads, length, distances = shape_of(x)
-    y = tf.reshape(x, [batch, heads, length * distances])[
-        :, :, length:
-    ]  # [B,N,Q*(R-1)]
-    return tf.reshape(y, [batch, heads, length, distances - 1])[
-        ..., :num_keys
-    ]  # [B,N,Q,K]
+    cells = tf.reshape(x, [batch, heads, length * distances])
+    cells = cells[:, :, length:]  # [B,N,Q*(R-1)]
+    rows = tf.reshape(cells, [batch, heads, length, distances - 1])
+    return rows[..., :num_keys]  # [B,N,Q,K]
 
 
 def shift_back(
@@ -222,12 +216,12 @@ def shift_back(
     back: the result of `inverse_shift_index`; None: the queries are the complete sequence.
     """
     if back is not None:
-        return gather_keys(tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, 1]]), back)
+        with_zero = tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, 1]])
+        return gather_keys(with_zero, back)
     # With Q = 2, K = 2, R = 4:  c d | f g   ->   c d 0 | f g 0   ->   0 0 c d | 0 f g 0
     batch, heads, length, num_keys = shape_of(y)
-    x = tf.pad(
-        y, [[0, 0], [0, 0], [0, 0], [0, distances - 1 - num_keys]]
-    )  # [B,N,Q,R-1]
+    added = distances - 1 - num_keys
+    x = tf.pad(y, [[0, 0], [0, 0], [0, 0], [0, added]])  # [B,N,Q,R-1]
     x = tf.reshape(x, [batch, heads, length * (distances - 1)])
     x = tf.pad(x, [[0, 0], [0, 0], [length, 0]])  # [B,N,Q*R]
     return tf.reshape(x, [batch, heads, length, distances])
@@ -241,10 +235,8 @@ def inverse_shift_index(
 
     With first_distance_index 1, K = 2, R = 4: 2 0 1 2, so that `a b` -> `0 a b 0`.
     """
-    index = (
-        count_to(distances, first_distance_index.dtype)
-        - first_distance_index[:, :, None]
-    )  # [B,T,R]
+    distance = count_to(distances, first_distance_index.dtype)  # [R]
+    index = distance - first_distance_index[:, :, None]  # [B,T,R]
     beyond = tf.cast(num_keys, index.dtype)
     return tf.where_v2((index < 0) | (index >= beyond), beyond, index)
 
@@ -257,14 +249,13 @@ def gather_keys(x: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
     """
     batch, heads, length, width = shape_of(x)
     count = shape_of(index)[-1]
-    cells = tf.reshape(tf.transpose(x, [0, 2, 3, 1]), [batch * length * width, heads])
-    begins = count_to(batch * length, index.dtype) * tf.cast(
-        width, index.dtype
-    )  # [B*T]
+    heads_inside = tf.transpose(x, [0, 2, 3, 1])  # [B,T,R,N]
+    cells = tf.reshape(heads_inside, [batch * length * width, heads])
+    row = count_to(batch * length, index.dtype)
+    begins = row * tf.cast(width, index.dtype)  # [B*T]
     indices = index + tf.reshape(begins, [batch, length, 1])  # [B,T,K]
-    y = tf.reshape(
-        tf.gather(cells, tf.reshape(indices, [-1])), [batch, length, count, heads]
-    )
+    y = tf.gather(cells, tf.reshape(indices, [-1]))
+    y = tf.reshape(y, [batch, length, count, heads])
     return tf.transpose(y, [0, 3, 1, 2])
 
 
@@ -282,13 +273,15 @@ def feed_forward(
 
     inner, outer: (kernel, bias), [D,F], [F] and [F,D], [D]. activation: of `ACTIVATIONS`.
     """
-    return dense(dropout(ACTIVATIONS[activation](dense(x, *inner)), drops), *outer)
+    value = ACTIVATIONS[activation](dense(x, *inner))
+    return dense(dropout(value, drops), *outer)
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
     """Normalizes the last axis in float32, scales by gamma and shifts by beta, float32 [D] each."""
-    mean, variance = tf.nn.moments(tf.cast(x, tf.float32), axes=[-1], keep_dims=True)
-    normal = (tf.cast(x, tf.float32) - mean) * tf.rsqrt(variance + LAYER_NORM_EPSILON)
+    wide = tf.cast(x, tf.float32)
+    mean, variance = tf.nn.moments(wide, axes=[-1], keep_dims=True)
+    normal = (wide - mean) * tf.rsqrt(variance + LAYER_NORM_EPSILON)
     return tf.cast(normal * gamma + beta, x.dtype)
 
 

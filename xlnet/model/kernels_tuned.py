@@ -234,16 +234,13 @@ def widened(
         assert weights.r_s is not None and stream.key_segments is not None
         same, other = tf.unstack(weights.seg_embed)  # [N,1,H]
         # s is computed as vector times matrix, which takes half the time of matrix times vector.
-        towards_same = tf.matmul(
-            repeated((same - other)[None], shape_of(q)[0]),
-            q + weights.r_s * scale,
-            transpose_b=True,
-        )  # [B,N,1,T]
+        difference = repeated((same - other)[None], shape_of(q)[0])  # [B,N,1,H]
+        q_s = q + weights.r_s * scale
+        towards_same = tf.matmul(difference, q_s, transpose_b=True)  # [B,N,1,T]
         towards_same = tf.reshape(towards_same, shape_of(q)[:3] + [1])  # [B,N,T,1]
         wide_q = tf.concat([wide_q, towards_same * stream.segments], axis=-1)
-        key_segments = tf.broadcast_to(
-            stream.key_segments, shape_of(k)[:3] + [stream.key_segments.shape[3]]
-        )
+        shape = shape_of(k)[:3] + [stream.key_segments.shape[3]]
+        key_segments = tf.broadcast_to(stream.key_segments, shape)
         wide_k = tf.concat([wide_k, key_segments], axis=-1)
     return wide_q, wide_k
 
@@ -369,7 +366,8 @@ def _fused_feed_forward(
 ) -> tf.Tensor:
     """For inference: TensorFlow fuses a matmul with the bias and the activation that follow it."""
     z = tf.nn.bias_add(tf.matmul(in_rows(x), inner[0]), inner[1])  # [B*T,F]
-    y = tf.nn.bias_add(tf.matmul(ACTIVATIONS[activation](z), outer[0]), outer[1])
+    value = ACTIVATIONS[activation](z)
+    y = tf.nn.bias_add(tf.matmul(value, outer[0]), outer[1])
     return tf.reshape(y, shape_of(x))
 
 
@@ -429,11 +427,11 @@ def column_sums(x: tf.Tensor) -> tf.Tensor:
     `BiasAddGrad` takes half the time of `tf.reduce_sum`, but sums bfloat16 in bfloat16, which loses
     most of many small numbers.
     """
+    rows = in_rows(x)
     if x.dtype == tf.bfloat16:
-        return tf.reduce_sum(in_rows(x), axis=0)
-    return tf.cast(
-        tf.raw_ops.BiasAddGrad(out_backprop=tf.cast(in_rows(x), tf.float32)), x.dtype
-    )
+        return tf.reduce_sum(rows, axis=0)
+    sums = tf.raw_ops.BiasAddGrad(out_backprop=tf.cast(rows, tf.float32))
+    return tf.cast(sums, x.dtype)
 
 
 def _activated(
@@ -476,9 +474,8 @@ def gelu(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 def gelu_erf(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """`kernels.gelu_erf` and its slope: x P(X <= x) for a standard normal X."""
     below = 0.5 * (1.0 + tf.math.erf(x * math.sqrt(0.5)))
-    return x * below, below + x * tf.exp(-0.5 * x * x) * (
-        1.0 / math.sqrt(2.0 * math.pi)
-    )
+    density = tf.exp(-0.5 * x * x) * (1.0 / math.sqrt(2.0 * math.pi))
+    return x * below, below + x * density
 
 
 def relu(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -509,9 +506,8 @@ def _layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
             dy = tf.cast(dy, tf.float32)
             dn = dy * gamma
             along = tf.reduce_mean(dn * normal, axis=-1, keepdims=True)
-            dx = (
-                dn - tf.reduce_mean(dn, axis=-1, keepdims=True) - normal * along
-            ) * inverse
+            mean = tf.reduce_mean(dn, axis=-1, keepdims=True)
+            dx = (dn - mean - normal * along) * inverse
             return tf.cast(dx, x.dtype), column_sums(dy * normal), column_sums(dy)
 
         return tf.cast(normal * gamma + beta, x.dtype), gradient

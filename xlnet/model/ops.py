@@ -56,9 +56,8 @@ def lookup(table: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
     def run(table: tf.Tensor) -> Any:
         def gradient(dy: tf.Tensor) -> tf.Tensor:
             size, width = table.shape.as_list()
-            return tf.math.unsorted_segment_sum(
-                tf.reshape(dy, [-1, width]), tf.reshape(ids, [-1]), size
-            )
+            rows = tf.reshape(dy, [-1, width])
+            return tf.math.unsorted_segment_sum(rows, tf.reshape(ids, [-1]), size)
 
         return tf.gather(table, ids), gradient
 
@@ -75,11 +74,9 @@ def gather_rows(x: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
 
         def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, None]:
             begins = count_to(batch, rows.dtype) * tf.cast(length, rows.dtype)  # [B]
-            dx = tf.math.unsorted_segment_sum(
-                tf.reshape(dy, [-1, width]),
-                tf.reshape(rows + begins[:, None], [-1]),
-                batch * length,
-            )
+            index = tf.reshape(rows + begins[:, None], [-1])
+            of_rows = tf.reshape(dy, [-1, width])
+            dx = tf.math.unsorted_segment_sum(of_rows, index, batch * length)
             return tf.reshape(dx, [batch, length, width]), None
 
         return tf.gather(x, rows, batch_dims=1), gradient
@@ -100,7 +97,8 @@ def dense(
     Not with `bias_add`: its gradient sums bfloat16 in bfloat16 on a CPU, where 8,192 times 0.01
     gives 4.
     """
-    y = tf.reshape(tf.matmul(in_rows(x), kernel), shape_of(x)[:-1] + [kernel.shape[1]])
+    y = tf.matmul(in_rows(x), kernel)
+    y = tf.reshape(y, shape_of(x)[:-1] + [kernel.shape[1]])
     return y if bias is None else y + bias
 
 
@@ -129,10 +127,10 @@ def repeated(x: tf.Tensor, batch: Any) -> tf.Tensor:
     @tf.custom_gradient
     def tiled(x: tf.Tensor) -> Any:
         # TensorFlow's gradient computes shapes on the host, for which a GPU would wait.
-        return (
-            tf.tile(x, [batch] + [1] * (len(x.shape) - 1)),
-            lambda dy: tf.reduce_sum(dy, axis=0, keepdims=True),
-        )
+        def gradient(dy: tf.Tensor) -> tf.Tensor:
+            return tf.reduce_sum(dy, axis=0, keepdims=True)
+
+        return tf.tile(x, [batch] + [1] * (len(x.shape) - 1)), gradient
 
     return tiled(x)
 
@@ -140,12 +138,12 @@ def repeated(x: tf.Tensor, batch: Any) -> tf.Tensor:
 def split_heads(x: tf.Tensor, heads: int) -> tf.Tensor:
     """[B,T,N*H] -> [B,N,T,H]."""
     batch, length, width = shape_of(x)
-    return tf.transpose(
-        tf.reshape(x, [batch, length, heads, width // heads]), [0, 2, 1, 3]
-    )
+    x = tf.reshape(x, [batch, length, heads, width // heads])
+    return tf.transpose(x, [0, 2, 1, 3])
 
 
 def merge_heads(x: tf.Tensor) -> tf.Tensor:
     """[B,N,T,H] -> [B,T,N*H]."""
     batch, heads, length, width = shape_of(x)
-    return tf.reshape(tf.transpose(x, [0, 2, 1, 3]), [batch, length, heads * width])
+    x = tf.transpose(x, [0, 2, 1, 3])
+    return tf.reshape(x, [batch, length, heads * width])

@@ -65,8 +65,9 @@ def uniform(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
     """
     size = math.prod(shape[1:])
     words = _words_of_rows(shape[0], size, seed, first_row)[:, :size]
-    numbers = tf.cast(words & tf.constant(2**_FLOAT_BITS - 1, tf.uint32), tf.float32)
-    return tf.reshape(numbers * 2.0**-_FLOAT_BITS, shape)
+    bits = words & tf.constant(2**_FLOAT_BITS - 1, tf.uint32)
+    numbers = tf.cast(bits, tf.float32) * 2.0**-_FLOAT_BITS
+    return tf.reshape(numbers, shape)
 
 
 def bits16(shape: Sequence[Any], seed: tf.Tensor, first_row: Any = None) -> tf.Tensor:
@@ -131,7 +132,8 @@ def keys_of_rows(
 def mixed(x: tf.Tensor) -> tf.Tensor:
     """uint32 of the same shape: each bit depends on all bits of x."""
     for shift, factor in _MIXING:
-        x = (x ^ tf.bitwise.right_shift(x, in_32_bits(shift))) * in_32_bits(factor)
+        shifted = tf.bitwise.right_shift(x, in_32_bits(shift))
+        x = (x ^ shifted) * in_32_bits(factor)
     return x
 
 
