@@ -116,7 +116,7 @@ READ = (
         "a.tsv",
         'a\tB-X\n"\tO\n\n"\tO\n',
         {},
-        ":2: found a cell of several .*; --quoting",
+        ":2: found a quotation over 3 lines.*--quoting",
     ),
     ("a.csv", ",,word,tag\n1,2,b,B-X\n", NAMED, ["b/B-X"]),
     ("a.txt", "a B-X\nb O c\n\nd\n", {}, ":2: 3 column.* expected 2, .*1 more"),

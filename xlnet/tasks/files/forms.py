@@ -203,7 +203,7 @@ def _quoted(
                 raise csv.Error("a quotation mark inside of a cell")
             # Where nothing says that there are quotation marks around cells, two characters of the
             # text in different rows look like such marks, and the rows like one.
-            widths = {line.count(delimiter) for line in taken}
+            widths = {line.count(delimiter) for line in taken if line.strip()}
             is_doubtful = len(taken) > 1 and not form.quoting and len(cells) > 1
             if is_doubtful and widths == {len(cells) - 1}:
                 lines_of = f"{len(taken)} lines, each of which could be a row"

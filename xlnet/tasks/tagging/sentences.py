@@ -79,10 +79,6 @@ class Sentence(NamedTuple):
             found.append((self.places[first][0], self.places[last - 1][1], label))
         return found
 
-    def text_at(self, start: int, end: int) -> str:
-        """The text of an entity of `located`."""
-        return self.text[start:end] or " ".join(self.words[start:end])
-
 
 # ---- the words of a text
 
@@ -152,8 +148,6 @@ def of_columns(path: str, form: Form, keys: Mapping[str, str]) -> forms.Records:
     error = None  # (place, error) of its first bad line
     records = forms.read(path, form, WHAT)
     for place, cells in itertools.chain(records, [("", {})]):
-        if isinstance(cells, dict) and "\n" in "".join(cells.values()):
-            cells = "found a cell of several lines, expected a word; --quoting"
         if isinstance(cells, str):
             error = error or (place, cells)
         elif cells and next(iter(cells.values())) != _DOCUMENT:

@@ -281,7 +281,7 @@ class TaggingScorer(contract.Scorer):
             spans = sentences.spans(tags, self.options.scheme)
             for span, (start, end, label) in zip(spans, sentence.located(spans)):
                 score = found.probabilities[span[0] : span[1]].mean()
-                text = sentence.text_at(start, end)
+                text = sentence.text[start:end] or " ".join(sentence.words[start:end])
                 entities.append(Entity(label, text, start, end, float(score)))
             results.append(Tagged(sentence.words, tuple(tags), tuple(entities)))
         return results
