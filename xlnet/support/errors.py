@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import string
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Optional
 
@@ -84,6 +83,7 @@ class Case(NamedTuple):
 
 
 _ANY = ("OpError", "OSError")
+_OF_READING = {*_ANY, "RuntimeError", "ValueError", "IndexError"}
 _LESS_MEMORY = (
     "more --grad_accum_steps, --recompute=True, --precision=bf16, a smaller --train_batch_size or "
     "--eval_batch_size, a shorter --max_seq_length or --mem_len"
@@ -179,14 +179,11 @@ def _in_one_line(error: Exception, **known: Any) -> Optional[str]:
         if not found or not _classes(error) & set(case.errors):
             continue
         values = {**known, "reason": why, **found.groupdict()}
-        values["file"] = _file(error, why) or values.get("file")
-        texts = {}
-        for _, name, _, _ in string.Formatter().parse(case.line):
-            if name:
-                texts[name] = values.get(name)
+        if file := _file(error, why):
+            values["file"] = file
         # a case applies if everything that its line names is known
-        if all(texts.values()):
-            return case.line.format(**texts)
+        with contextlib.suppress(KeyError):
+            return case.line.format(**values)
     return None
 
 
@@ -206,11 +203,9 @@ _AROUND = re.compile(
 def reason(error: Exception) -> str:
     """The line of an error's message that says what happened."""
     # TensorFlow's errors have a `message`, those of the operating system `strerror`.
-    text = (
-        getattr(error, "message", None)
-        or getattr(error, "strerror", None)
-        or str(error)
-    )
+    text = str(error)
+    for name in ("strerror", "message"):
+        text = getattr(error, name, None) or text
     # TensorFlow's messages have many lines, of which most say where it happened:
     #
     #     Graph execution error:

@@ -381,17 +381,18 @@ def size(path: str) -> int:
 
 def sizes(paths: Sequence[str]) -> list[int]:
     """Returns the sizes of local or remote files [bytes]."""
-    # The sizes of remote files come from lists of their directories: a request for each of 10,000
-    # files would take half an hour.
+    # Those of several remote files come from lists of their directories: a request for each of
+    # 10,000 files would take half an hour.
     listed: dict[str, int] = {}
     found = []
     for path in paths:
-        if is_remote(path) and path not in listed:
+        if path not in listed:
             folder = path.rpartition("/")[0]
-            listed.update(match(folder + "/*" if len(paths) > 1 else path))
-        if is_remote(path) and path not in listed:
+            several = is_remote(path) and len(paths) > 1
+            listed.update(match(folder + "/*" if several else path))
+        if path not in listed:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        found.append(listed[path] if is_remote(path) else os.path.getsize(path))
+        found.append(listed[path])
     return found
 
 
