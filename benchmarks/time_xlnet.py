@@ -12,7 +12,7 @@ quiet.import_tensorflow()
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import optimizer, progress, train_step
-from xlnet.engine.devices import connect, set_up_process
+from xlnet.engine.devices import connect
 from xlnet.model import heads, kernels_tuned, modeling
 from xlnet.model.parameters import DTYPES
 from xlnet.pretraining import objectives
@@ -150,7 +150,6 @@ def matrix_rates(dtype, rows, columns, repeats=8):
 def main():
     options = works.arguments()
     tf.disable_eager_execution()
-    set_up_process()
     work = works.Work(**options["work"])
     config = XLNetConfig(**options["config"])
     fetches, feed, session_config = build(work, config, options)  # sets up the devices

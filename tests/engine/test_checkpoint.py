@@ -54,7 +54,7 @@ def test_warm_start_takes_the_values_and_says_so(graph, caplog):
     fresh = tf.get_variable(
         "model/classification_x/logit/kernel", [16, 2], use_resource=True
     )
-    checkpoint.warm_start(PREFIX, config_of())
+    checkpoint.start_from(PREFIX, "")
     lines = caplog.messages
     assert "32 of 33 variables" in lines[0]
     assert "1 not in the checkpoint, started fresh: " + fresh.op.name in lines[1]
@@ -113,7 +113,7 @@ def test_a_run_starts_from_the_weights_that_every_other_reader_takes(graph, tmp_
         tf.get_variable(name, [2], use_resource=True)
         for name in ("model/w", "model/frozen")
     ]
-    checkpoint.warm_start(prefix, config_of())
+    checkpoint.start_from(prefix, "")
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         found = {
@@ -212,7 +212,7 @@ def test_outputs_of_an_independent_implementation(graph, name, mem_len):
             input_ids=tf.constant(array["input_ids"], tf.int32),
             seg_ids=tf.constant(array["seg_ids"], tf.int32),
         )
-    checkpoint.warm_start(str(folder / "xlnet_model.ckpt"), config)
+    checkpoint.start_from(str(folder / "xlnet_model.ckpt"), "")
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         sequence, new_mems = session.run([outputs.sequence, outputs.new_mems or []])

@@ -8,9 +8,11 @@ from helpers.kernel_laws import attention_weights, compare, laws, values_and_gra
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xlnet.model import kernels, kernels_tuned
+from xlnet.model import kernels, kernels_tpu, kernels_tuned, modeling
 from xlnet.model.kernels import Dropout, Mask, Stream
 from xlnet.model.modeling import PLAIN
+from xlnet.model.parameters import LayerContext
+from xlnet.settings.network import RunConfig, XLNetConfig
 
 FORMS = ("operations", "loops", "xla", "tpu")
 
@@ -19,20 +21,43 @@ def tuned(form, is_training=True):
     return kernels_tuned.tuned(form, is_training)
 
 
+WITHOUT_SHIFT = kernels_tpu.without_shift(tuned("tpu"))
 sizes = st.integers(1, 7)
+
+
+def context(heads, width, **settings):
+    config = XLNetConfig(
+        n_layer=1,
+        d_model=heads * width,
+        n_head=heads,
+        d_head=width,
+        d_inner=1,
+        ff_activation="relu",
+        untie_r=True,
+        n_token=10,
+    )
+    run = RunConfig(
+        is_training=True,
+        use_tpu=True,
+        use_bfloat16=False,
+        dropout=0.1,
+        dropatt=0.1,
+        **settings,
+    )
+    return LayerContext(config, run, tf.constant([1, 2], tf.uint32))
 
 
 @laws
 @given(
-    form=st.sampled_from(FORMS),
+    form=st.sampled_from((*FORMS, "tpu without shift")),
     batch=st.integers(1, 3),
     heads=st.integers(1, 3),
     length=sizes,
     memory=st.integers(0, 5),
     targets=st.integers(0, 5),
-    width=st.integers(1, 5),
-    shared=st.booleans(),
+    width=st.sampled_from((2, 4, 6)),
     has_segments=st.booleans(),
+    has_directions=st.booleans(),
     rows_alike=st.booleans(),
     causal=st.booleans(),
     seed=st.integers(0, 1000),
@@ -45,44 +70,39 @@ def test_relative_attention(
     memory,
     targets,
     width,
-    shared,
     has_segments,
+    has_directions,
     rows_alike,
     causal,
     seed,
 ):
-    """Wide keys and a gradient of its own; targets 0: the content stream. Rows that see nothing
-    attend to nothing."""
+    """targets 0: the content stream. Both directions; rows that see nothing attend to nothing."""
     random = np.random.RandomState(seed)
     draw = lambda *shape: random.randn(*shape).astype(np.float32)
     rows, num_keys = targets or length, memory + length
-    distances = num_keys + (1 if causal and not targets else length)
+    attn_type = "uni" if causal and not targets else "bi"
     one_hot = lambda *shape: np.eye(3, dtype=np.float32)[random.randint(0, 3, shape)]
     segments = one_hot(batch, 1, rows) if has_segments else None
     key_segments = one_hot(batch, 1, num_keys) if has_segments else None
     masked = random.rand(batch, 1 if rows_alike else rows, num_keys) < 0.5
-    # nobody may see keys to the right, whose distances are missing
-    if causal and not targets:
-        masked = (
-            masked | (np.arange(num_keys) > np.arange(length)[:, None] + memory)[None]
-        )
+    # Nobody may see keys to the right, whose distances are missing.
+    if attn_type == "uni":
+        ahead = np.arange(num_keys) > np.arange(length)[:, None] + memory
+        masked = masked | ahead[None]
     first = random.randint(1, length + 1, [batch, targets]) if targets else None
+    sign = random.choice([-1.0, 1.0], [batch, 1, 1, 1]) if has_directions else None
 
     def run(kernels):
-        def attention(q, k, v, k_r, r_w, r_r, *of_segments):
-            return kernels.relative_attention(
-                q,
-                k,
-                v,
-                k_r,
-                attention_weights(r_w, r_r, *of_segments),
-                Stream(
-                    kernels.prepare_mask(Mask(masked=tf.constant(masked))),
-                    segments,
-                    key_segments,
-                    first,
-                ),
-            )
+        def attention(q, k, v, kernel, r_w, r_r, *of_segments):
+            net = context(heads, width)
+            sinusoids = modeling.sinusoids_of(net, length, memory, attn_type)
+            direction = None if sign is None else tf.constant(sign, tf.float32)
+            make_keys = kernels.position_keys or modeling.position_keys
+            keys = make_keys(net, kernel, sinusoids, direction)
+            mask = kernels.prepare_mask(Mask(masked=tf.constant(masked)))
+            weights = attention_weights(r_w, r_r, *of_segments)
+            stream = Stream(mask, segments, key_segments, first)
+            return kernels.relative_attention(q, k, v, keys, weights, stream)
 
         return attention
 
@@ -90,15 +110,16 @@ def test_relative_attention(
         draw(batch, heads, rows, width),
         draw(batch, heads, num_keys, width),
         draw(batch, heads, num_keys, width),
-        draw(1 if shared else batch, heads, distances, width),
+        draw(heads * width, heads * width),
         draw(heads, 1, width),
         draw(heads, 1, width),
     ]
     if has_segments:
         arrays += [draw(heads, 1, width), draw(2, heads, 1, width)]
-    compare(run(tuned(form)), run(PLAIN), arrays, rtol=2e-5)
+    ours = WITHOUT_SHIFT if form == "tpu without shift" else tuned(form)
+    compare(run(ours), run(PLAIN), arrays, rtol=2e-5)
     if masked.all(axis=-1).any():
-        values = values_and_gradients(run(tuned(form)), arrays)[0]
+        values = values_and_gradients(run(ours), arrays)[0]
         nothing = np.broadcast_to(masked.all(axis=-1)[:, None], values.shape[:3])
         assert not values[nothing].any()
 
@@ -354,3 +375,27 @@ def test_what_a_device_takes(graph, device, is_training, d_inner, in_loops, is_h
 def test_the_device_is_that_of_the_scope(graph, scope, device):
     with tf.device(scope):
         assert kernels_tuned.device_here() == device
+
+
+@pytest.mark.parametrize("largest", (0.0, 1e3, -1e30))
+def test_probabilities_of_large_scores_lose_no_digits(graph, largest):
+    """-1e30: a query whose keys are all masked. Their sum must not overflow float16."""
+    score = np.float32(np.random.RandomState(0).randn(2, 50)) + np.float32(largest)
+    exact = np.exp(np.float64(score) - score.max(axis=1, keepdims=True))
+    exact /= exact.sum(axis=1, keepdims=True)
+    with tf.Session() as session:
+        found = session.run(kernels_tuned._softmax("tpu", tf.constant(score)))
+    np.testing.assert_allclose(found, exact, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "settings, is_without_shift", (({}, True), ({"clamp_len": 3}, False))
+)
+def test_where_the_addition_theorems_do_not_hold_distances_are_shifted(
+    graph, settings, is_without_shift
+):
+    chosen = context(2, 4, device="tpu", **settings).kernels
+    assert (
+        chosen.relative_attention is kernels_tpu.relative_attention
+    ) == is_without_shift
+    assert context(2, 4, device="xla").kernels.position_keys is None

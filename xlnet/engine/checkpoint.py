@@ -256,28 +256,26 @@ def write_arrays(prefix: str, values: Mapping[str, np.ndarray]) -> None:
 
 def compare(
     prefix: str, variables: Iterable[tf.Variable]
-) -> tuple[list[str], list[str]]:
-    """The sorted names of those `variables` that are in a checkpoint, and of those that are not; a
-    UserError if nothing matches, a shape differs, or weights are not float32, as the network's
-    are."""
-    # Weights, and their averages, have the names that they have in the graph.
-    found, stored = _variables(prefix), {}
-    for name, place in stored_names(prefix).items():
-        dtype, stored[name] = found[place]
-        if dtype != tf.float32:
-            where = f"checkpoint {prefix}: {place}"
-            raise errors.wrong(where, dtype.name, "float32")
+) -> tuple[dict[str, str], list[str]]:
+    """Those of the `stored_names` of a checkpoint that are names of `variables`, and the sorted
+    names of the variables that are not there; a UserError if nothing matches, a shape differs, or
+    weights are not float32, as the network's are."""
     wanted = {devices.base_name(v): v.shape.as_list() for v in variables}
-    matched = sorted(set(stored) & set(wanted))
+    stored, found = stored_names(prefix), _variables(prefix)
+    matched = {}
+    for name, place in stored.items():
+        if name not in wanted:
+            continue
+        where, (dtype, shape) = f"checkpoint {prefix}: {place}", found[place]
+        if dtype != tf.float32:
+            raise errors.wrong(where, dtype.name, "float32")
+        if shape != wanted[name]:
+            raise errors.wrong(where, f"shape {shape}", f"{wanted[name]}")
+        matched[name] = place
     if not matched:
         first = f"no variable of the model, but {min(stored, default='none')}, ..."
         raise errors.wrong(f"checkpoint {prefix}", first, f"{min(wanted)}, ...")
-    for name in matched:
-        if stored[name] != wanted[name]:
-            where, shape = f"checkpoint {prefix}: {name}", f"shape {stored[name]}"
-            raise errors.wrong(where, shape, f"{wanted[name]}")
-    missing = sorted(set(wanted) - set(stored))
-    return matched, missing
+    return matched, sorted(set(wanted) - set(stored))
 
 
 def check_config(prefix: str, config: XLNetConfig) -> None:
@@ -292,33 +290,27 @@ def check_config(prefix: str, config: XLNetConfig) -> None:
             raise errors.wrong(path, f"{key} {stored[key]}", str(now))
 
 
-def warm_start(prefix: str, config: XLNetConfig) -> None:
-    """Makes the network's variables start from the weights of a checkpoint, as `stored_names` says;
-    call it in a `model_fn`. Logs their number, and the names of variables that are missing in
-    it."""
-    check_config(prefix, config)
+def start_from(init_checkpoint: Optional[str], model_dir: str) -> None:
+    """Makes the network's variables start from the weights of `init_checkpoint`, as `stored_names`
+    says, unless the run in `model_dir` has a checkpoint; call it in a `model_fn`.
+
+    Logs the number of variables, and the names of those that are missing in the checkpoint.
+    """
+    if not init_checkpoint or newest(model_dir):
+        return
+    prefix = resolve(init_checkpoint)
     by_name = {devices.base_name(v): v for v in tf.global_variables()}
     variables = [variable for name, variable in by_name.items() if is_weight(name)]
     matched, missing = compare(prefix, variables)
     # The names are those in the checkpoint, also of averages. This replaces the initializers of the
     # variables.
-    stored = stored_names(prefix)
-    started = {stored[name]: by_name[name] for name in matched}
+    started = {place: by_name[name] for name, place in matched.items()}
     tf.train.init_from_checkpoint(prefix, started)
     count, of = len(matched), len(variables)
     _log.info("started from %s: %d of %d variables", prefix, count, of)
     if missing:
         names = ", ".join(missing)
         _log.info("  %d not in the checkpoint, started fresh: %s", len(missing), names)
-
-
-def start_from(
-    init_checkpoint: Optional[str], config: XLNetConfig, model_dir: str
-) -> None:
-    """Makes the network's variables start from the weights of `init_checkpoint`, unless the run in
-    `model_dir` has a checkpoint; call it in a `model_fn`."""
-    if init_checkpoint and not newest(model_dir):
-        warm_start(resolve(init_checkpoint), config)
 
 
 def restore(session: tf.Session, prefix: str, variables: Iterable[tf.Variable]) -> None:
@@ -329,9 +321,7 @@ def restore(session: tf.Session, prefix: str, variables: Iterable[tf.Variable]) 
     if missing:
         where, found = f"checkpoint {prefix}", f"no {missing[0]}"
         raise errors.wrong(where, found, "all variables of the model")
-    stored = stored_names(prefix)
-    wanted = {name: stored[name] for name in matched}
-    for name, array in _finite(prefix, wanted):
+    for name, array in _finite(prefix, matched):
         for part in devices.local_parts(by_name[name]):
             value = array.astype(part.dtype.base_dtype.as_numpy_dtype)
             devices.set_value(session, part, value)

@@ -129,7 +129,8 @@ class Devices:
 
 
 def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices:
-    """The `Devices` that the settings and, for several hosts, the environment describe.
+    """Prepares the process; the `Devices` that the settings and, for several hosts, the environment
+    describe.
 
     Args:
       settings: what is asked for.
@@ -138,6 +139,7 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
     Raises:
       UserError: there are fewer devices, or settings and environment contradict each other.
     """
+    set_up_process()
     if settings.use_tpu:
         if settings.fused_attention:
             raise errors.wrong("fused_attention", "use_tpu", "NVIDIA GPUs")

@@ -24,7 +24,6 @@ from xlnet.engine.devices import (
     Devices,
     divide_cores,
     replica_index,
-    set_up_process,
     without_registered_gradients,
 )
 from xlnet.settings.network import XLNetConfig
@@ -276,7 +275,6 @@ class CheckpointOutputs:
         seed: int = 0,
         at_once: int = 1,
     ):
-        set_up_process()
         self._at_once = at_once
         strategy = used.strategy or tf2.distribute.get_strategy()
         with (

@@ -12,7 +12,6 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint, progress, recurrent_memory
 from xlnet.engine.best_checkpoint import BestCheckpoint
-from xlnet.engine.devices import set_up_process
 from xlnet.engine.estimator import Estimator, Training, TrainingRun
 from xlnet.engine.progress import Progress
 from xlnet.engine.recurrent_memory import MemoryFiles
@@ -62,7 +61,6 @@ def fit(
     """
     settings, devices, last = run.settings, run.devices, run.optimization.train_steps
     model_dir = settings.model_dir
-    set_up_process()
     with contextlib.ExitStack() as stack:
         stack.enter_context(_locked(run))
         stop = stack.enter_context(StopSignal())

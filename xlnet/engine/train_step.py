@@ -24,8 +24,7 @@ def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
     """The seed of a step, a function of the run's seed and the step. In the type of the device, see
     `stateless_random`."""
     dtype = tf.uint32 if kernels_tuned.device_here() == "tpu" else tf.uint64
-    folded = stateless_random.seed_of(seed, step, dtype)  # its low 32 bits
-    return stateless_random.fold_in(folded, seed >> 32) if seed >> 32 else folded
+    return stateless_random.seed_of(seed, step, dtype)
 
 
 def on_device(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:

@@ -92,7 +92,7 @@ class FineTuningRun:
             forward, batch, settings.grad_accum_steps, scale, self.devices.xla
         )
         # The variables exist now: set where they start.
-        checkpoint.start_from(settings.init_checkpoint, self.config, settings.model_dir)
+        checkpoint.start_from(settings.init_checkpoint, settings.model_dir)
         # Means over the replicas.
         *gradients, loss = mean_over_replicas([*gradients, loss])
         # Clipping and update.

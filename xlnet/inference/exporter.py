@@ -53,7 +53,6 @@ def export(
     """
     files.require_writable(export_dir, "output")
     # The model is read first, so that no directory is left if it is refused.
-    set_up_process()
     network = NetworkSettings(precision=precision)
     model = model_files.read(model_dir, network=network, **given)
 

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint
-from xlnet.engine.devices import connect, set_up_process, without_registered_gradients
+from xlnet.engine.devices import connect, without_registered_gradients
 from xlnet.settings.devices import DeviceSettings
 from xlnet.support import errors
 from xlnet.support.errors import UserError
@@ -63,7 +63,6 @@ class RestoredSession:
     # vectors and of attention, each built and restored when it is first used.
 
     def __init__(self, prefix: str, device: DeviceSettings):
-        set_up_process()
         self._prefix = prefix
         self._graph = tf.Graph()
         # Each process of a launcher, such as srun, has a model of its own.

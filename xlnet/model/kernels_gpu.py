@@ -160,8 +160,8 @@ def relative_attention(
         dtype=q.dtype,
         compute_capability=compute_capability,
     )
-    q_w, q_r, k, v, k_r = (_heads_inside(x) for x in (q_w, q_r, k, v, k_r))
-    output = _attend(programs, q_w, q_r, k, v, k_r, by_distance, segment_score, data)
+    inputs = [_heads_inside(x) for x in (q_w, q_r, k, v, k_r)]
+    output = _attend(programs, [*inputs, by_distance, segment_score], data)
     return _heads_inside(output[:, :given_queries] if added else output)
 
 
@@ -272,17 +272,9 @@ class _Sizes(NamedTuple):
 
 
 def _attend(
-    programs: _Programs,
-    q_w: tf.Tensor,
-    q_r: tf.Tensor,
-    k: tf.Tensor,
-    v: tf.Tensor,
-    k_r: tf.Tensor,
-    by_distance: tf.Tensor,
-    segment_score: tf.Tensor,
-    data: Sequence[tf.Tensor],
+    programs: _Programs, tensors: Sequence[tf.Tensor], data: Sequence[tf.Tensor]
 ) -> tf.Tensor:
-    """[B,T,N,H]; inputs as in `fused_attention.forward`."""
+    """[B,T,N,H]; tensors and data: what `fused_attention.forward` reads."""
     sizes, batch, dtype = programs.sizes, programs.batch, programs.dtype
     of_queries = tf.TensorSpec([batch, sizes.T, sizes.N, sizes.H], dtype)
     of_distances = tf.TensorSpec([batch, sizes.R, sizes.N, sizes.H], dtype)
@@ -291,43 +283,39 @@ def _attend(
 
     @tf.custom_gradient
     def attend(*inputs: tf.Tensor) -> Any:
-        q_w, q_r, k, v, k_r, by_distance, segment_score = inputs
-        given = [q_w, q_r, k, v, k_r, by_distance, segment_score, *data]
+        q_w, q_r, k, v, k_r, by_distance, _ = inputs
+        given = [*inputs, *data]
         output, log_sum = programs.run("forward", sizes.T, given, [of_queries, of_rows])
 
         def gradient(d_output: tf.Tensor) -> list[tf.Tensor]:
+            of_distance_scores = tf.TensorSpec(by_distance.shape, dtype)
             d_q_w, d_segment_score, probabilities, d_scores, d_by_distance = (
                 programs.run(
                     "backward",
                     sizes.T,
                     [*given, output, log_sum, d_output],
-                    [of_queries, of_rows, of_scores, of_scores, _spec(by_distance)],
+                    [of_queries, of_rows, of_scores, of_scores, of_distance_scores],
                 )
             )
             # Sums over the queries.
             d_v = tf.einsum("bntk,btnh->bknh", probabilities, d_output)
             d_k = tf.einsum("bntk,btnh->bknh", d_scores, q_w)
-            if not sizes.IN_TILE:  # q_r and k_r are read through `by_distance`
-                d_q_r, d_k_r = tf.zeros_like(q_r), tf.zeros_like(k_r)
-                return [d_q_w, d_q_r, d_k, d_v, d_k_r, d_by_distance, d_segment_score]
-            (d_q_r,) = programs.run(
-                "distance_query_gradient", sizes.T, [d_scores, k_r], [of_queries]
-            )
-            (d_k_r,) = programs.run(
-                "distance_key_gradient", sizes.R, [d_scores, q_r], [of_distances]
-            )
-            if not sizes.DISTANCES_BY_EXAMPLE:  # the batch shares them
-                d_k_r = tf.reduce_sum(d_k_r, axis=0, keepdims=True)
-            no_gradient = tf.zeros_like(by_distance)
-            return [d_q_w, d_q_r, d_k, d_v, d_k_r, no_gradient, d_segment_score]
+            d_q_r, d_k_r = tf.zeros_like(q_r), tf.zeros_like(k_r)
+            if sizes.IN_TILE:  # else q_r and k_r are read through `by_distance`
+                d_by_distance = tf.zeros_like(by_distance)
+                (d_q_r,) = programs.run(
+                    "distance_query_gradient", sizes.T, [d_scores, k_r], [of_queries]
+                )
+                (d_k_r,) = programs.run(
+                    "distance_key_gradient", sizes.R, [d_scores, q_r], [of_distances]
+                )
+                if not sizes.DISTANCES_BY_EXAMPLE:  # the batch shares them
+                    d_k_r = tf.reduce_sum(d_k_r, axis=0, keepdims=True)
+            return [d_q_w, d_q_r, d_k, d_v, d_k_r, d_by_distance, d_segment_score]
 
         return output, gradient
 
-    return attend(q_w, q_r, k, v, k_r, by_distance, segment_score)
-
-
-def _spec(x: tf.Tensor) -> tf.TensorSpec:
-    return tf.TensorSpec(x.shape, x.dtype)
+    return attend(*tensors)
 
 
 class _Programs(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 from typing import Any
 
 import numpy as np
@@ -111,34 +111,30 @@ def difference(
         drops = _SameDropout(0.1, tf.constant([7], tf.uint64), 0)
 
         def results(
-            form: Kernels, compute_dtype: tf.DType
-        ) -> Callable[..., list[tf.Tensor]]:
+            form: Kernels, compute_dtype: tf.DType, *given: tf.Tensor
+        ) -> list[tf.Tensor]:
             """Output and gradients, of `inputs` and the gradient of the output."""
-
-            def compute(*given: tf.Tensor) -> list[tf.Tensor]:
-                *cast, d_output = [tf.cast(x, compute_dtype) for x in given]
-                q, k, v, k_r, r_w, r_r, r_s = cast
-                of_attention: dict[str, Any] = dict.fromkeys(Weights._fields)
-                of_attention.update(r_w=r_w, r_r=r_r, r_s=r_s)
-                of_attention.update(seg_embed=tf.cast(seg_embed, compute_dtype))
-                weights = Weights(**of_attention)
-                stream = Stream(
-                    form.prepare_mask(mask),
-                    tf.cast(segments, compute_dtype),
-                    tf.cast(key_segments, compute_dtype),
-                    first_distance_index,
-                )
-                output = form.relative_attention(q, k, v, k_r, weights, stream, drops)
-                return [output, *tf.gradients(output, cast, d_output)]
-
-            return compute
+            *cast, d_output = [tf.cast(x, compute_dtype) for x in given]
+            q, k, v, k_r, r_w, r_r, r_s = cast
+            of_attention: dict[str, Any] = dict.fromkeys(Weights._fields)
+            of_attention.update(r_w=r_w, r_r=r_r, r_s=r_s)
+            of_attention.update(seg_embed=tf.cast(seg_embed, compute_dtype))
+            weights = Weights(**of_attention)
+            stream = Stream(
+                form.prepare_mask(mask),
+                tf.cast(segments, compute_dtype),
+                tf.cast(key_segments, compute_dtype),
+                first_distance_index,
+            )
+            output = form.relative_attention(q, k, v, k_r, weights, stream, drops)
+            return [output, *tf.gradients(output, cast, d_output)]
 
         tuned = kernels_tuned.tuned("xla", is_training=True)
         fused = kernels_gpu.fused(tuned, compute_capability)
         compiled = tf2.function(
-            results(fused, dtype), jit_compile=True, autograph=False
+            functools.partial(results, fused, dtype), jit_compile=True, autograph=False
         )
-        wanted = results(modeling.PLAIN, tf.float32)(*inputs, d_output)
+        wanted = results(modeling.PLAIN, tf.float32, *inputs, d_output)
         differences = []
         for found, exact in zip(compiled(*inputs, d_output), wanted):
             distance = tf.norm(tf.cast(found, tf.float32) - exact)

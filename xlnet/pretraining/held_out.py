@@ -126,7 +126,7 @@ def outputs(run: PretrainingRun, features: dict[str, tf.Tensor]) -> dict[str, An
     if segment_logits is not None:
         results["label"] = batch["label"]
         results["continues"] = tf.argmax(segment_logits, axis=1)
-    checkpoint.start_from(settings.init_checkpoint, run.config, settings.model_dir)
+    checkpoint.start_from(settings.init_checkpoint, settings.model_dir)
     # The memory is updated before the losses can be read, as the next batch continues the text
     # streams. Each device has a memory, which is cleared where a stream starts.
     updates = [memory.update(new_memory(found)["memory"])] if memory else []

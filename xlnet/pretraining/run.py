@@ -94,7 +94,7 @@ class PretrainingRun:
             forward, batch, settings.grad_accum_steps, scale, self.devices.xla
         )
         # The variables exist now: set where they start.
-        checkpoint.start_from(settings.init_checkpoint, self.config, settings.model_dir)
+        checkpoint.start_from(settings.init_checkpoint, settings.model_dir)
         # Means over the replicas of all hosts.
         *gradients, loss = mean_over_replicas([*gradients, loss])
         # Clipping and update; then the new memory.

@@ -57,7 +57,7 @@ class RunSettings(Settings, help_group=HelpGroup.MODEL):
         0,
         "seed of all random numbers",
         minimum=0,
-        maximum=2**63 - 1,
+        maximum=2**32 - 1,
         help_group=HelpGroup.STEPS,
     )
     # Checkpoints and evaluations between the steps.
