@@ -205,7 +205,6 @@ TRAIN, EVAL = "--do_train=True", "--do_eval=True"
             dict(init_checkpoint="none.ckpt"),
             "init_checkpoint: found no checkpoint none.ckpt",
         ),
-        ([TRAIN], dict(max_seq_length=3), "max_seq_length is 3"),
         (
             [TRAIN],
             dict(num_core_per_host=8),

@@ -178,14 +178,6 @@ def test_windows_are_records_of_their_own(tiny, tmp_path):
     assert again == made
 
 
-def test_too_short(tiny, tmp_path):
-    with pytest.raises(UserError, match="max_seq_length is 3, expected at least 4"):
-        encoding.write_records(
-            tmp_path, "x", _examples(2), tiny, Layout(3), label_names=LABELS
-        )
-    assert not list(tmp_path.iterdir())
-
-
 def _examples(count):
     return [
         Example(((f"the cat sat {i}", "a mat" if i % 2 else None),), i % 2)

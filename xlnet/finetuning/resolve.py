@@ -21,7 +21,6 @@ from xlnet.settings.network import CONFIG_NAME
 from xlnet.settings.training import BEST, OptimizationSettings
 from xlnet.support import files
 from xlnet.support.errors import wrong
-from xlnet.tasks.features import encoding
 from xlnet.tasks.files import forms
 from xlnet.tasks.task import expand_split
 from xlnet.tasks.types import contract
@@ -219,7 +218,6 @@ def check(run: TaskRun, devices: Devices) -> None:
     a model directory or initial weights of something else than this run."""
     # The settings.
     settings, task, config = run.tuned.settings, run.tuned.task, run.config
-    encoding.check_max_seq_length(settings.max_seq_length)
     if settings.freeze_layers > config.n_layer:
         raise wrong(
             "freeze_layers", settings.freeze_layers, f"at most {config.n_layer}"

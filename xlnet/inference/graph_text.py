@@ -23,6 +23,7 @@ from typing import Any, Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet.corpus.tokenizer import Tokenizer, character_class, space_class
+from xlnet.settings.finetuning import MIN_SEQ_LENGTH
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 
@@ -184,7 +185,7 @@ class GraphEncoder:
         parts.append(column(self._tokenizer.cls_id))
         segments.append(column(encoding.SEG_CLS))
         ids = tf.concat(parts, axis=1)
-        least = tf.constant([encoding.MIN_SEQ_LENGTH], tf.int64)
+        least = tf.constant([MIN_SEQ_LENGTH], tf.int64)
         length = tf.reduce_max(tf.concat([ids.row_lengths(), least], 0))
         is_token = tf.sequence_mask(ids.row_lengths(), length, tf.float32)
         return {

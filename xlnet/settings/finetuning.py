@@ -10,6 +10,7 @@ from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings, RunSettings
 from xlnet.support.errors import wrong
 
+MIN_SEQ_LENGTH = 4  # `A <sep> B <sep> <cls>`, with one token of text
 QUESTION_SPECIAL_TOKENS = (
     3  # <sep> <sep> <cls> of a paragraph's window with its question
 )
@@ -170,6 +171,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     max_seq_length: int = setting(
         128,
         "length of an example with its special tokens [tokens]",
+        minimum=MIN_SEQ_LENGTH,
         help_group=HelpGroup.LENGTH,
         belongs_to="model",
     )

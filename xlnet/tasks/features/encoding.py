@@ -21,15 +21,11 @@ from xlnet.corpus import feature_spec, tfrecord
 from xlnet.corpus.feature_spec import ExampleBytes
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.support import files
-from xlnet.support.errors import UserError
 
 _log = logging.getLogger(__name__)
 
 SEG_A, SEG_B, SEG_CLS, SEG_PAD_RIGHT, SEG_PAD = 0, 1, 2, 3, 4
 IDS = ("input_ids", "input_mask", "segment_ids")  # features of any number of tokens
-
-# `A <sep> B <sep> <cls>` and one token of text.
-MIN_SEQ_LENGTH = 4
 
 # choices: ((text_a, text_b or None), ...), one pair per choice; label: a number, or a list of them.
 Example = collections.namedtuple("Example", "choices label")
@@ -80,15 +76,6 @@ def pop_token_counts(arrays: dict[str, np.ndarray]) -> TokenCounts:
 def has_windows(layout: Layout) -> bool:
     """Whether an example may have several records."""
     return layout.long_document in ("sliding", "memory")
-
-
-def check_max_seq_length(max_seq_length: int) -> None:
-    """Raises UserError if not even one token of text would fit."""
-    if max_seq_length < MIN_SEQ_LENGTH:
-        raise UserError(
-            f"max_seq_length is {max_seq_length}, expected at least {MIN_SEQ_LENGTH}: "
-            "special tokens and one of text"
-        )
 
 
 # ---- what fits ----
@@ -309,7 +296,6 @@ def write_records(
         without the counts of tokens.
       options: what else it depends on, the options of the task.
     """
-    check_max_seq_length(layout.max_seq_length)
     # The name has a hash of everything that the content depends on.
     settings = [
         _RECORDS_VERSION,
