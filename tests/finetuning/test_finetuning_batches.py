@@ -156,7 +156,7 @@ def test_a_file_that_was_cut_or_damaged_is_named(path, tmp_path):
     assert len(records) == ROWS and records.read(2) == records.read(2) != records.read(
         45
     )
-    with pytest.raises(UserError, match="damaged.tfrecord: record 3 is damaged"):
+    with pytest.raises(UserError, match="damaged.tfrecord: record 3: found damage"):
         records.read(3)
 
 

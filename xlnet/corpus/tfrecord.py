@@ -14,7 +14,6 @@ import google_crc32c
 import numpy as np
 
 from xlnet.support import errors, files
-from xlnet.support.errors import UserError
 
 # | length of the data, 8 bytes | its checksum, 4 | data | checksum of the data, 4 |
 _HEADER, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
@@ -31,13 +30,6 @@ def header(size: int) -> bytes:
     """The `BEFORE` bytes in front of `size` bytes of data."""
     length = _HEADER.pack(size)
     return length + _checksum(length)
-
-
-def first_size(path: str) -> Optional[int]:
-    """The bytes of a file's first record; None if its length is damaged."""
-    with files.open_binary(path) as f:
-        size = _data_size(f.read(BEFORE))
-    return None if size is None else BEFORE + size + BEHIND
 
 
 def _data_size(head: bytes) -> Optional[int]:
@@ -71,14 +63,6 @@ def split(file: IO[bytes]) -> Iterator[Optional[bytes]]:
         yield rest[:size] if rest[size:] == _checksum(rest[:size]) else None
 
 
-def first_damaged(path: str) -> Optional[int]:
-    """The number of the first damaged record of a file, from 0; None if all are intact."""
-    with files.open_binary(path) as f:
-        return next(
-            (number for number, data in enumerate(split(f)) if data is None), None
-        )
-
-
 class EqualRecords:
     """Random access to the records of a file that all have one size, as ours have.
 
@@ -89,12 +73,15 @@ class EqualRecords:
     def __init__(self, path: str, size: Optional[int] = None):
         """size: of a record, if it is known [bytes]."""
         self._path = path
-        self._size = size or first_size(path) or 0
+        if size is None:  # that of the first one
+            with files.open_binary(path) as f:
+                size = (_data_size(f.read(BEFORE)) or 0) + BEFORE + BEHIND
+        self._size = size
         self._block, self._begin = b"", 0
 
     def __len__(self) -> int:
         total = files.size(self._path)
-        if not self._size or total % self._size:
+        if total % self._size:
             raise errors.wrong(
                 self._path, f"{total} bytes", f"records of {self._size} bytes"
             )
@@ -109,18 +96,15 @@ class EqualRecords:
                 with files.open_binary(self._path) as f:
                     f.seek(begin)
                     is_remote = files.is_remote(self._path)
-                    self._block = f.read(
-                        max(_BLOCK, self._size) if is_remote else self._size
-                    )
+                    least = _BLOCK if is_remote else 0
+                    self._block = f.read(max(least, self._size))
             except OSError as e:
-                raise UserError(
-                    f"{self._path} cannot be read: {e.strerror or e}"
-                ) from None
+                found = f"a file that cannot be read: {e.strerror or e}"
+                raise errors.wrong(self._path, found, "records") from None
             self._begin, at = begin, 0
         # `split` compares both checksums; a record of another size is of another file.
         data = next(split(io.BytesIO(self._block[at : at + self._size])), None)
         if data is None or BEFORE + len(data) + BEHIND != self._size:
-            raise UserError(
-                f"{self._path}: record {number} is damaged; make the records again"
-            )
+            where = f"{self._path}: record {number}"
+            raise errors.wrong(where, "damage", "a record", "make the records again")
         return data

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -23,7 +23,7 @@ from google.protobuf.message import DecodeError
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from xlnet.support import files
-from xlnet.support.errors import UserError
+from xlnet.support.errors import wrong
 
 WORD_START = (
     "\u2581"  # the mark that SentencePiece puts before a piece that begins a word
@@ -54,10 +54,6 @@ def clean_text(
     """
     if remove_space:
         text = " ".join(text.split())
-    return _clean(text, lower, keep_accents)
-
-
-def _clean(text: str, lower: bool, keep_accents: bool) -> str:
     text = text.replace("``", '"').replace("''", '"')
     if not keep_accents and not text.isascii():
         # Combining characters are also removed before the decomposition, which would sort a long
@@ -92,9 +88,8 @@ class Tokenizer:
 
     Args:
       path: the model file.
-      uncased, keep_accents: how text is cleaned, as in `clean_text`; None: as the descriptions say,
-        or, without any, as for the released models.
-      descriptions: further files that say how text is cleaned; all must agree.
+      uncased, keep_accents: how text is cleaned, as in `clean_text`; None: as the description says,
+        or, without one, as for the released models.
 
     Attributes:
       path, sha256: the model file and its checksum.
@@ -116,7 +111,7 @@ class Tokenizer:
 
     Raises:
       UserError: no such file, not a SentencePiece model, <cls>, <sep> or <eod> is missing, or the
-        descriptions are of another model or contradict each other or the arguments.
+        description is of another model or contradicts the arguments.
     """
 
     def __init__(
@@ -124,19 +119,19 @@ class Tokenizer:
         path: str,
         uncased: Optional[bool] = None,
         keep_accents: Optional[bool] = None,
-        descriptions: Sequence[str] = (),
     ) -> None:
         files.require_file(path, "SentencePiece model")
         self._bytes, self.marks_first_word = _read_model(path)
         self._model = sentencepiece.SentencePieceProcessor(model_proto=self._bytes)
         self.path = path
         self.sha256 = files.sha256(path)
-        cleaning = _find_cleaning(
-            path,
-            self.sha256,
-            descriptions,
-            {"uncased": uncased, "keep_accents": keep_accents},
-        )
+        cleaning = _read_cleaning(path, self.sha256)
+        for name, given in (("uncased", uncased), ("keep_accents", keep_accents)):
+            if given is None:
+                cleaning.setdefault(name, RELEASED_CLEANING[name])
+            elif cleaning.setdefault(name, given) != given:
+                expected = f"{cleaning[name]}, as {description_path(path)} says"
+                raise wrong(name, given, expected)
         self.uncased, self.keep_accents = cleaning["uncased"], cleaning["keep_accents"]
         self.vocab_size = self._model.vocab_size()
         self._pieces = self._model.id_to_piece(list(range(self.vocab_size)))
@@ -145,27 +140,23 @@ class Tokenizer:
         known = {name: id for id, name in enumerate(self._pieces)}
         missing = [name for name in _REQUIRED if name not in known]
         if missing:
-            raise UserError(
-                "SentencePiece model {}: missing {}; train it with --control_symbols={}".format(
-                    self.path, ", ".join(missing), ",".join(_REQUIRED + _OPTIONAL[:2])
-                )
+            raise wrong(
+                f"SentencePiece model {path}",
+                "no " + ", ".join(missing),
+                "a model trained with --control_symbols="
+                + ",".join(_REQUIRED + _OPTIONAL[:2]),
             )
         self.unk_id = self._model.unk_id()
         self.cls_id, self.sep_id, self.eod_id = [known[name] for name in _REQUIRED]
         self.pad_id, self.mask_id, self.eop_id = [known.get(name) for name in _OPTIONAL]
         self.byte_ids = tuple(filter(self._model.is_byte, range(self.vocab_size)))
-        special = {
-            self.unk_id,
-            self.cls_id,
-            self.sep_id,
-            self.eod_id,
-            self.pad_id,
-            self.mask_id,
-            self.eop_id,
-        }
-        self.is_special = np.zeros(self.vocab_size, bool)
-        for id in range(self.vocab_size):
-            self.is_special[id] = id in special or self._model.is_control(id)
+        special = [self.unk_id]
+        for name in _REQUIRED + _OPTIONAL:
+            if name in known:
+                special.append(known[name])
+        is_control = map(self._model.is_control, range(self.vocab_size))
+        self.is_special = np.fromiter(is_control, bool, self.vocab_size)
+        self.is_special[special] = True
 
         # Properties of pieces, and what the rule for commas makes of them.
         self.is_word_start = self.is_special | np.array(
@@ -217,22 +208,21 @@ class Tokenizer:
         that cleaning removes is <unk>.
         """
         # The ids of words between spaces are those of the text, as no piece of a released
-        # vocabulary crosses a space. A word that occurs several times is encoded once.
-        known: dict[tuple[str, bool], list[int]] = {}
+        # vocabulary crosses a space.
+        found: list[list[int]] = [[self.unk_id]] * len(words)
         for is_spaced, model in (
             (True, self._model_with_prefix),
             (False, self._model_without_prefix),
         ):
-            different: dict[str, None] = {}
-            for word, after in zip(words, after_space):
-                if bool(after) is is_spaced:
-                    different[word] = None
-            ids, lengths = self._encode(model, list(different))
-            ends = np.cumsum(lengths).tolist()
-            for word, end, length in zip(different, ends, lengths.tolist()):
-                of_word = ids[end - length : end].tolist()
-                known[word, is_spaced] = of_word or [self.unk_id]
-        return [known[word, bool(after)] for word, after in zip(words, after_space)]
+            places = np.flatnonzero(np.array(after_space, bool) == is_spaced)
+            ids, lengths = self._encode(
+                model, [words[place] for place in places.tolist()]
+            )
+            ends = np.cumsum(lengths)
+            for place, end, length in zip(places, ends, lengths):
+                if length:
+                    found[place] = ids[end - length : end].tolist()
+        return found
 
     @functools.cached_property
     def _model_with_prefix(self) -> sentencepiece.SentencePieceProcessor:
@@ -299,13 +289,7 @@ class Tokenizer:
             yield parts[-1], piece.end - 1, piece.end
 
     def save(self, path: str) -> None:
-        """Copies the model and its description to `path`; a UserError if the file is not the one
-        that was loaded any more."""
-        if files.sha256(self.path) != self.sha256:
-            raise UserError(
-                f"SentencePiece model {self.path}: it was replaced by another one since it was "
-                "read; run the same command again"
-            )
+        """Copies the model and its description to `path`."""
         describe(path, self.sha256, self.uncased, self.keep_accents)
         files.copy(self.path, path)
 
@@ -335,25 +319,19 @@ class Tokenizer:
     ) -> tuple[np.ndarray, np.ndarray]:
         """The rule for commas after digits, on the arrays of `encode_to_array`."""
         # Example: in the ids 5 8 6 8 7, 8 is the piece "▁2010,", which becomes the two pieces 3 4.
-        # `where` is 1 3. Each of these ids is repeated as often as it has parts: 5 8 8 6 8 8 7. The
-        # repetitions begin at `begins`, 1 4, and are at `places`, 1 2 4 5, where the parts replace
-        # them: 5 3 4 6 3 4 7. Their line gets longer by the number of parts less one.
+        # The first part replaces it, which gives 5 3 6 3 7, and the others are put behind it: 5 3 4
+        # 6 3 4 7. Their line gets longer by the number of parts less one.
         where = np.flatnonzero(self._is_split[ids])
-        if not len(where):
-            return ids, lengths
-        parts = [self.split_ids[id] for id in ids[where].tolist()]
-        sizes = np.fromiter(map(len, parts), np.int64, len(parts))
         line = np.searchsorted(np.cumsum(lengths), where, "right")
-        np.add.at(lengths, line, sizes - 1)
-        repeats = np.ones(len(ids), np.int64)
-        repeats[where] = sizes
-        begins = np.cumsum(repeats)[where] - sizes
-        ids = np.repeat(ids, repeats)
-        places = np.repeat(begins - (np.cumsum(sizes) - sizes), sizes) + np.arange(
-            sizes.sum()
-        )
-        ids[places] = list(itertools.chain.from_iterable(parts))
-        return ids, lengths
+        places: list[int] = []
+        others: list[int] = []
+        for place, of_line in zip(where.tolist(), line.tolist()):
+            first, *rest = self.split_ids[int(ids[place])]
+            ids[place] = first
+            places += [place + 1] * len(rest)
+            others += rest
+            lengths[of_line] += len(rest)
+        return np.insert(ids, places, others) if others else ids, lengths
 
 
 def _read_model(path: str) -> tuple[bytes, bool]:
@@ -374,14 +352,14 @@ def _read_model(path: str) -> tuple[bytes, bool]:
             raise RuntimeError("an empty file")
         sentencepiece.SentencePieceProcessor(model_proto=content)
     except (DecodeError, RuntimeError):
-        raise UserError(
-            f"SentencePiece model {path}: not a SentencePiece model"
-        ) from None
+        where = f"SentencePiece model {path}"
+        raise wrong(where, "no SentencePiece model", "one") from None
     # The mark before a piece tells where words begin, for masks, tags and answers.
     if model.trainer_spec.treat_whitespace_as_suffix:
-        raise UserError(
-            f"SentencePiece model {path}: trained with treat_whitespace_as_suffix, which marks the "
-            "ends of words; expected a model that marks where they begin; train it without"
+        raise wrong(
+            f"SentencePiece model {path}",
+            "marks at the ends of words (treat_whitespace_as_suffix)",
+            "a model that marks where words begin",
         )
     of_text = ModelProto.SentencePiece.NORMAL, ModelProto.SentencePiece.USER_DEFINED
     spelled = []
@@ -501,18 +479,6 @@ def description_path(path: str) -> str:
     return path + ".json"
 
 
-def descriptions_beside(*checkpoints: Optional[str]) -> list[str]:
-    """The descriptions that the directories of checkpoints (directories, prefixes or None) may
-    have."""
-    descriptions = []
-    for path in checkpoints:
-        if path:
-            directory = path if os.path.isdir(path) else os.path.dirname(path)
-            model = os.path.join(directory, SPIECE_NAME)
-            descriptions.append(description_path(model))
-    return descriptions
-
-
 def describe(path: str, sha256: str, uncased: bool, keep_accents: bool) -> None:
     """Writes how text is cleaned for the SentencePiece model at `path`, which is to be written
     afterwards: without a description it would pass for a released one."""
@@ -522,58 +488,28 @@ def describe(path: str, sha256: str, uncased: bool, keep_accents: bool) -> None:
     )
 
 
-def _find_cleaning(
-    path: str,
-    sha256: str,
-    descriptions: Sequence[str],
-    flags: Mapping[str, Optional[bool]],
-) -> dict[str, bool]:
-    """How text is cleaned before it is tokenized: as flags and descriptions say, which must agree,
-    or else as in the released models.
-
-    Args:
-      path: of the SentencePiece model, whose own description is next to it.
-      sha256: of that file.
-      descriptions: paths of other descriptions; a path need not exist.
-      flags: the values of flags; None: not given.
-    """
-    sources: dict[str, str] = {}  # who said it first, for errors
-    cleaning: dict[str, bool] = {}
-    for name, flag in flags.items():
-        if flag is not None:
-            sources[name], cleaning[name] = "the setting", flag
-
-    for file in (description_path(path), *descriptions):
-        if not os.path.exists(file):
-            continue
-        for name, value in _read_description(file, path, sha256).items():
-            if name not in cleaning:
-                sources[name], cleaning[name] = file, value
-            elif cleaning[name] != value:
-                raise UserError(
-                    f"{name}: {sources[name]} says {cleaning[name]}, {file} says {value}"
-                )
-    return {**RELEASED_CLEANING, **cleaning}
-
-
-def _read_description(file: str, path: str, sha256: str) -> dict[str, Any]:
-    """The cleaning that a description has; a UserError if it is not of the model in `path`."""
+def _read_cleaning(path: str, sha256: str) -> dict[str, bool]:
+    """How the description of the model at `path`, of this checksum, says that text is cleaned;
+    empty without a description."""
+    file = description_path(path)
+    if not os.path.exists(file):
+        return {}
     stored = files.read_json(file, "vocabulary description")
-    cleaning = {name: stored.get(name) for name in RELEASED_CLEANING}
+    cleaning: dict[str, Any] = {}
+    for name in RELEASED_CLEANING:
+        cleaning[name] = stored.get(name)
     if any(type(value) is not bool for value in cleaning.values()):
-        raise UserError(f"{file}: expected true or false for {', '.join(cleaning)}")
+        raise wrong(file, str(cleaning), "true or false for " + ", ".join(cleaning))
     if stored.get("sha256") != sha256:
-        raise UserError(f"{file} describes another SentencePiece model than {path}")
+        raise wrong(file, "the description of another SentencePiece model", path)
     return cleaning
 
 
 def _refuse_halves(texts: Iterable[str]) -> None:
     """Raises UserError for half a surrogate pair, which is not a character."""
     if not is_text("".join(texts)):
-        raise UserError(
-            f"the text {next(text for text in texts if not is_text(text))!r:.80} has half "
-            "a character, which no file can hold"
-        )
+        half = next(text for text in texts if not is_text(text))
+        raise wrong("the text", f"{half!r:.80}", "no half of a character")
 
 
 def is_text(text: str) -> bool:

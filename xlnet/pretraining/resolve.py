@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 from xlnet.corpus import input_pipeline
 from xlnet.corpus.manifest import Manifest
-from xlnet.corpus.tokenizer import Tokenizer, descriptions_beside
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import checkpoint, devices
 from xlnet.engine.devices import Devices
 from xlnet.pretraining import data, objectives
@@ -78,7 +78,6 @@ def resolve(
         files.local(os.path.join(settings.record_info_dir, manifest.sp_model)),
         manifest.uncased,
         manifest.keep_accents,
-        descriptions_beside(settings.init_checkpoint),
     )
     objective = objectives.find(settings.objective)
     if objective.needs_mask_id and tokenizer.mask_id is None:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Collection
 from typing import Any, Optional, TypeVar
 
-from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer, descriptions_beside
+from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
 from xlnet.settings.fields import HelpGroup, check_value, field_of
@@ -321,7 +321,6 @@ def read_vocabulary(settings: TaskSettings, config: XLNetConfig) -> Tokenizer:
         settings.spiece_model_file,
         settings.uncased,
         settings.keep_accents,
-        descriptions=descriptions_beside(settings.model_dir, settings.init_checkpoint),
     )
     for flag in ("model_dir", "init_checkpoint"):
         path = getattr(settings, flag)
