@@ -180,7 +180,6 @@ def made_sequences():
         input_ids=np.arange(10, 22)[None],
         seg_ids=np.array([[0] * 8 + [1] * 3 + [2]]),
         is_target=bits("001110100000"),
-        is_special=bits("000000010011"),
         rank=np.zeros((1, 12), np.int32),
         direction=np.array([1]),
         label=np.array([1]),

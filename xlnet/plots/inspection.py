@@ -32,7 +32,6 @@ class Sequences:
     input_ids: np.ndarray  # int32 [W,Q]
     seg_ids: np.ndarray  # int32 [W,Q]
     is_target: np.ndarray  # bool [W,Q]
-    is_special: np.ndarray  # bool [W,Q]
     rank: np.ndarray  # int32 [W,Q], see `permutation.ranks`
     direction: np.ndarray  # int32 [W]
     label: np.ndarray  # int32 [W]
@@ -96,8 +95,7 @@ class Records:
         is_target = np.zeros(joined["input_ids"].shape, bool)
         rows, targets = np.nonzero(joined.pop("weights"))
         is_target[rows, joined.pop("positions")[rows, targets]] = True
-        is_special = np.isin(joined["input_ids"], special_ids)
-        return Sequences(is_target=is_target, is_special=is_special, **joined)
+        return Sequences(is_target=is_target, **joined)
 
 
 def positions_in_order(rank: np.ndarray, is_ordered: np.ndarray) -> np.ndarray:

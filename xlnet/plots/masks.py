@@ -39,7 +39,6 @@ class Excerpt(NamedTuple):
     pieces: list[str]  # Q
     rank: np.ndarray  # int32 [Q]
     is_target: np.ndarray  # bool [Q]
-    is_special: np.ndarray  # bool [Q]
 
 
 def of_text(
@@ -78,7 +77,7 @@ def of_text(
     sampled = permutations.arrange(random, is_target, is_special, one_part)
     pieces = [shown_piece(tokenizer, id) for id in ids]
     title = " ".join(text.split())
-    return Excerpt(title, pieces, sampled.rank[0], is_target[0], is_special[0])
+    return Excerpt(title, pieces, sampled.rank[0], is_target[0])
 
 
 def visibility(
@@ -110,7 +109,7 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> None:
     from matplotlib.figure import Figure
 
     count = len(excerpt.pieces)
-    positions = positions_in_order(excerpt.rank, excerpt.is_target | excerpt.is_special)
+    positions = positions_in_order(excerpt.rank, excerpt.is_target)
     labels = []
     for piece, position in zip(excerpt.pieces, positions):
         labels.append(f"{piece}  {position or '–'}")

@@ -189,11 +189,6 @@ class Settings:
                     metadata["belongs_to"] = belongs_to
                 field.metadata = types.MappingProxyType(metadata)
 
-    def __post_init__(self) -> None:
-        missing = [name for name, value in vars(self).items() if value is REQUIRED]
-        if missing:
-            raise TypeError(f"{type(self).__name__}: missing {', '.join(missing)}")
-
     def check(self) -> None:
         """Raises UserError for a value that is not allowed or contradicts another one.
 
