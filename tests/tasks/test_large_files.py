@@ -56,7 +56,7 @@ def test_lines_are_those_of_any_encoding(name, tmp_path):
     for text in TEXTS:
         path.write_bytes(text.encode(name))
         given = None if name.startswith("utf-8") else name
-        expected = [line.rstrip("\r") for line in text.rstrip("\r\n").split("\n")]
+        expected = io.StringIO(text, newline="\n").readlines()
         assert list(forms.lines(str(path), "text", given)) == expected
 
 

@@ -227,11 +227,7 @@ def refused(directory, message):
 @pytest.mark.parametrize(
     "name, lines, message",
     [
-        (
-            "dev.qrels",
-            ["7 0 x"],
-            "dev.qrels:1: 3 column(s), expected 4",
-        ),
+        ("dev.qrels", ["7 0 x"], "dev.qrels:1: 3 column(s), expected 4"),
         ("dev.qrels", ["7 0 x 1", "5 0 x 1"], "dev.qrels:2: query '5' is not in "),
         ("dev.qrels", ["7 0 u 1"], "dev.qrels:1: document 'u' is not in "),
         ("dev.qrels", ["7 0 x best"], "dev.qrels:1: column 'grade': 'best', expected"),

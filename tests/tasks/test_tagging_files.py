@@ -307,10 +307,7 @@ def test_parquet_has_tokens_or_texts(tmp_path):
             {"text": ["In Bonn"], "entities": [[{"start": 3, "end": 7, "label": "X"}]]},
             ["Bonn/B-X"],
         ),
-        (
-            {"text": [["In", "Bonn"]], "tags": [[0, 1]]},
-            ": row 1: found tag '0'",
-        ),
+        ({"text": [["In", "Bonn"]], "tags": [[0, 1]]}, ": row 1: found tag '0'"),
     ):
         parquet.write_table(pyarrow.table(columns), path)
         check(path, {}, expected)

@@ -59,7 +59,7 @@ def read(path: str, form: Form, what: str) -> Records:
     elif form.name == "parquet":
         yield from _read_parquet(path, what)
     elif form.name == "json":
-        found = parsed("".join(_with_ends(path, what, form.encoding)))
+        found = parsed("".join(lines(path, what, form.encoding)))
         if isinstance(found, dict):
             found = found.get("data")
         if isinstance(found, ValueError):
@@ -91,18 +91,13 @@ def opened(path: str, what: str) -> IO[bytes]:
 
 
 def lines(path: str, what: str, encoding: Optional[str] = None) -> Iterator[str]:
-    """The lines of a file, each of which ends in a line feed, perhaps after a carriage return.
+    """The lines of a file with the characters that end them: a line feed, perhaps after a carriage
+    return.
 
     Byte order marks at the beginning of lines, as of files that were joined, are left out. Bytes
     that are not of the encoding stay in their lines as half surrogates, which the parser of a row
     reports with its line.
     """
-    for line in _with_ends(path, what, encoding):
-        yield line.removesuffix("\n").removesuffix("\r")
-
-
-def _with_ends(path: str, what: str, encoding: Optional[str]) -> Iterator[str]:
-    """The lines with the characters that end them, as `csv` takes them."""
     is_empty = True
     with errors.reading(path, "--encoding"):
         file = io.TextIOWrapper(
@@ -173,6 +168,7 @@ def _rows(path: str, form: Form, what: str) -> Iterator[tuple[int, Any]]:
         return
     # Quotation marks have no meaning.
     for number, line in enumerate(lines(path, what, form.encoding), 1):
+        line = line.removesuffix("\n").removesuffix("\r")
         if delimiter == _BLANKS:
             yield number, re.split(_BLANKS, line.strip(" \t"))
         else:
@@ -190,7 +186,7 @@ def _quoted(
     taken: list[str] = []  # the lines of a row, which the library takes one by one
 
     def noted() -> Iterator[str]:
-        for line in _with_ends(path, what, form.encoding):
+        for line in lines(path, what, form.encoding):
             taken.append(line)
             yield line
 

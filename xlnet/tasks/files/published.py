@@ -87,7 +87,7 @@ def _texts_in(directory: str) -> list[str]:
 
 def _text_of(path: str) -> str:
     """The text of a file, without the line breaks at its end."""
-    return "\n".join(lines(path, "text")).rstrip("\n")
+    return "".join(lines(path, "text")).rstrip("\r\n")
 
 
 def why_left_out(task: Task, cells: Mapping[str, Any]) -> str:
