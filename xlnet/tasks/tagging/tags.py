@@ -124,23 +124,22 @@ class TaggingReader(contract.Reader):
         cells = {_key_of(self.task.columns.text_a, "text"): asked.text_a}
         return self._of_cells(cells, id, need_labels=False)
 
-    def examples(self, rows: Sequence[Row]) -> Sequence:
-        return list(map(self._example, rows))
-
-    def _example(self, row: Row) -> TaggedExample:
+    def examples(self, rows: Sequence[Row]) -> Sequence[TaggedExample]:
         # Training and prediction must agree about spaces, or the network sees subword tokens that
         # it has not learned. The spaces of a text count if the model learned from texts. A model
         # that learned from columns, which do not have them, gives all words the same mark. So does
         # a sentence of columns, and the first word of any sentence, which has nothing before it.
-        sentence, names = row.source, self.task.class_names
-        marks = [self.options.is_spaced] * len(sentence.words)
-        if sentence.text and self.options.knows_spaces:
-            for i, (start, _) in enumerate(sentence.places[1:], 1):
-                marks[i] = sentence.text[start - 1].isspace()
-        tags = None
-        if row.label is not None:
-            tags = [names.index(tag) for tag in row.label]
-        return TaggedExample(sentence.words, marks, tags)
+        found, names = [], self.task.class_names
+        for row in rows:
+            sentence, tags = row.source, None
+            marks = [self.options.is_spaced] * len(sentence.words)
+            if sentence.text and self.options.knows_spaces:
+                for i, (start, _) in enumerate(sentence.places[1:], 1):
+                    marks[i] = sentence.text[start - 1].isspace()
+            if row.label is not None:
+                tags = [names.index(tag) for tag in row.label]
+            found.append(TaggedExample(sentence.words, marks, tags))
+        return found
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
         length = layout.max_seq_length
@@ -286,19 +285,12 @@ class TaggingScorer(contract.Scorer):
             results.append(Tagged(sentence.words, tuple(tags), tuple(entities)))
         return results
 
-    def _spans(self, rows: Sequence[Row], results: Sequence[Tagged]) -> tuple:
-        """The entities of each row that are found, and those that are true."""
-        found, true = [], []
-        for row, one in zip(rows, results):
-            found.append(_spans_of(one))
-            true.append(row.source.entities)
-        return found, true
-
     def evaluate(
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
     ) -> dict:
         results = self.results(gold_labels, values)
-        ratios = sentences.ratios(*self._spans(gold_labels, results))
+        spans = list(map(_spans_of, results))
+        ratios = sentences.ratios(spans, [row.source.entities for row in gold_labels])
         found = dict(zip(("precision", "recall", "f1"), ratios))
         gold = np.concatenate([row.label for row in gold_labels])
         tags = np.concatenate([one.tags for one in results])
@@ -306,8 +298,8 @@ class TaggingScorer(contract.Scorer):
         return {name: found[name] for name in self.task.metrics}
 
     def table(self, values: Any, gold_labels: Any, threshold: float) -> Optional[str]:
-        results = self.results(gold_labels, values)
-        return sentences.table(*self._spans(gold_labels, results))
+        spans = list(map(_spans_of, self.results(gold_labels, values)))
+        return sentences.table(spans, [row.source.entities for row in gold_labels])
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
