@@ -217,7 +217,6 @@ SIZES = kernels_gpu._Sizes(
     R=1408,
     N=12,
     H=64,
-    DISTANCES_BY_EXAMPLE=True,
     DROPPED=6554,
     IN_TILE=True,
 )

@@ -129,7 +129,7 @@ def forward(
     # [B,K,N,H]
     k,
     v,
-    # [B or 1,R,N,H]
+    # [B,R,N,H]
     k_r,
     # [B,N,T,R] q_r k_r, for target positions; not read with IN_TILE
     by_distance,
@@ -151,7 +151,6 @@ def forward(
     R: tl.constexpr,
     N: tl.constexpr,
     H: tl.constexpr,
-    DISTANCES_BY_EXAMPLE: tl.constexpr,
     DROPPED: tl.constexpr,
     IN_TILE: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -179,9 +178,7 @@ def forward(
     # rows begin in memory.
     if IN_TILE:
         q_r_block = tl.load(q_r + query_cells, mask=is_query[:, None], other=0.0)
-        k_r_head = (
-            k_r + head * H + (example if DISTANCES_BY_EXAMPLE else 0) * (R * N * H)
-        )
+        k_r_head = k_r + head * H + example * (R * N * H)
         shift = BLOCK - rows[:, None] + columns[None, :]
         rotation = shift % BLOCK
         is_low = shift < BLOCK
@@ -295,7 +292,6 @@ def backward(
     R: tl.constexpr,
     N: tl.constexpr,
     H: tl.constexpr,
-    DISTANCES_BY_EXAMPLE: tl.constexpr,
     DROPPED: tl.constexpr,
     IN_TILE: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -327,9 +323,7 @@ def backward(
     # Prepare the position scores, as in the forward pass.
     if IN_TILE:
         q_r_block = tl.load(q_r + query_cells, mask=is_query[:, None], other=0.0)
-        k_r_head = (
-            k_r + head * H + (example if DISTANCES_BY_EXAMPLE else 0) * (R * N * H)
-        )
+        k_r_head = k_r + head * H + example * (R * N * H)
         shift = BLOCK - rows[:, None] + columns[None, :]
         rotation = shift % BLOCK
         is_low = shift < BLOCK
@@ -437,7 +431,6 @@ def distance_query_gradient(
     R: tl.constexpr,
     N: tl.constexpr,
     H: tl.constexpr,
-    DISTANCES_BY_EXAMPLE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """d_q_r [B,T,N,H]: of query i the sum over distances r of d_scores[i, r - T + i] k_r[r]."""
@@ -445,7 +438,7 @@ def distance_query_gradient(
     dims = tl.arange(0, H)
     query = block * BLOCK + tl.arange(0, BLOCK)
     d_scores_head = d_scores + (example * N + head).to(tl.int64) * (T * K)
-    k_r_head = k_r + head * H + (example if DISTANCES_BY_EXAMPLE else 0) * (R * N * H)
+    k_r_head = k_r + head * H + example * (R * N * H)
     sums = tl.zeros([BLOCK, H], tl.float32)
     first = tl.maximum(T - block * BLOCK - BLOCK, 0)
     for start in range(0, K + BLOCK, BLOCK):

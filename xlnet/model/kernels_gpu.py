@@ -113,6 +113,7 @@ def relative_attention(
 
     batch, heads, num_queries, head_size = shape_of(q)
     num_keys = shape_of(k)[2]
+    k_r = repeated(k_r, batch)
     scale = 1.0 / math.sqrt(head_size)
     q_w = (q + weights.r_w) * scale  # [B,N,T,H]
     q_r = (q + weights.r_r) * scale
@@ -130,8 +131,7 @@ def relative_attention(
         by_distance = tf.zeros([1], q.dtype)
         first_distance_index = tf.zeros([1], tf.int32)
     else:
-        keys = repeated(k_r, batch)
-        by_distance = tf.matmul(q_r, keys, transpose_b=True)  # [B,N,P,R]
+        by_distance = tf.matmul(q_r, k_r, transpose_b=True)  # [B,N,P,R]
         first_distance_index = _padded(
             tf.cast(stream.first_distance_index, tf.int32), added, 0
         )
@@ -152,7 +152,6 @@ def relative_attention(
             R=shape_of(k_r)[2],
             N=heads,
             H=head_size,
-            DISTANCES_BY_EXAMPLE=shape_of(k_r)[0] > 1,
             DROPPED=drops.dropped_of_65536,
             IN_TILE=stream.first_distance_index is None,
         ),
@@ -266,7 +265,6 @@ class _Sizes(NamedTuple):
     R: int
     N: int
     H: int
-    DISTANCES_BY_EXAMPLE: bool
     DROPPED: int
     IN_TILE: bool
 
@@ -309,8 +307,6 @@ def _attend(
                 (d_k_r,) = programs.run(
                     "distance_key_gradient", sizes.R, [d_scores, q_r], [of_distances]
                 )
-                if not sizes.DISTANCES_BY_EXAMPLE:  # the batch shares them
-                    d_k_r = tf.reduce_sum(d_k_r, axis=0, keepdims=True)
             return [d_q_w, d_q_r, d_k, d_v, d_k_r, d_by_distance, d_segment_score]
 
         return output, gradient

@@ -96,7 +96,7 @@ def difference(
             normal(_BATCH, _HEADS, queries, head_size),
             normal(_BATCH, _HEADS, num_keys, head_size),
             normal(_BATCH, _HEADS, num_keys, head_size),
-            normal(1, _HEADS, num_keys + _LENGTH, head_size),
+            normal(_BATCH, _HEADS, num_keys + _LENGTH, head_size),
             *(normal(_HEADS, 1, head_size) for _ in range(3)),
         ]
         seg_embed = normal(2, _HEADS, 1, head_size)
