@@ -19,7 +19,7 @@ from xlnet.corpus.feature_spec import ExampleBytes, Feature
 from xlnet.corpus.manifest import Manifest
 from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
 from xlnet.settings.fields import required, setting
-from xlnet.support import files, quiet
+from xlnet.support import files, system
 from xlnet.support.errors import wrong
 
 # record_info-train-0-0.bsz-16.seqlen-512.reuse-256.bi.alpha-6.beta-1.fnp-85.json
@@ -46,7 +46,7 @@ class ImportSettings:
 
 
 def main(settings):
-    quiet.import_tensorflow()
+    system.import_tensorflow()
     named, arrays, passes = read(settings.input)
     tokenizer = Tokenizer(settings.spiece_model_file, bool(named["uncased"]), False)
     count, rows, seq_len = arrays["input"].shape

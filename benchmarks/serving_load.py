@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 from repository import ROOT
 
-from xlnet.support import quiet
+from xlnet.support import system
 
-quiet.import_tensorflow()
+system.import_tensorflow()
 import tensorflow.compat.v1 as tf
 
 from xlnet.commands import cli

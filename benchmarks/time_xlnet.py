@@ -6,9 +6,9 @@ import numpy as np
 import repository  # finds the library
 import work as works
 
-from xlnet.support import quiet
+from xlnet.support import system
 
-quiet.import_tensorflow()
+system.import_tensorflow()
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import optimizer, progress, train_step

@@ -18,7 +18,7 @@ from helpers.tasks import read_rows
 
 from xlnet.corpus import processes
 from xlnet.settings.finetuning import ClassifierSettings, TaggerSettings
-from xlnet.support import cores, errors, files
+from xlnet.support import errors, files, system
 from xlnet.tasks import custom
 
 REPORTS = ROOT / "tests" / "reports"
@@ -239,7 +239,7 @@ def test_without_semaphores_one_process_is_asked_for(monkeypatch):
 )
 def test_cores_of_a_job_and_of_a_container(tmp_path, monkeypatch, content, expected):
     (tmp_path / "cpu.max").write_text(content + "\n")
-    monkeypatch.setattr(cores, "_QUOTA", str(tmp_path / "cpu.max"))
+    monkeypatch.setattr(system, "_QUOTA", str(tmp_path / "cpu.max"))
     all_cores = set(range(64))
-    monkeypatch.setattr(cores.os, "sched_getaffinity", lambda _: all_cores, False)
-    assert cores.available() == expected
+    monkeypatch.setattr(system.os, "sched_getaffinity", lambda _: all_cores, False)
+    assert system.available_cores() == expected

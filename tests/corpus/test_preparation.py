@@ -16,7 +16,7 @@ from xlnet.commands import data as merge_records
 from xlnet.corpus import preparation, processes, reading
 from xlnet.corpus.manifest import Manifest
 from xlnet.settings.data import CorpusSettings
-from xlnet.support import lock
+from xlnet.support import system
 from xlnet.support.errors import UserError
 
 CHUNK_BYTES, BLOCK_TOKENS, CELL_TOKENS = 700, 150, 200
@@ -150,7 +150,7 @@ def test_a_file_that_fails_costs_no_other_file(
 def test_a_second_run_in_the_directory_is_refused(settings):
     folder = preparation.unfinished_folder(settings.save_dir)
     with (
-        lock.held(os.path.join(folder, "preparation.lock"), "another run"),
+        system.locked(os.path.join(folder, "preparation.lock"), "another run"),
         pytest.raises(
             UserError, match="^save_dir: records are made in .*out already, on host "
         ),

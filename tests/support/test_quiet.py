@@ -17,9 +17,9 @@ print("a warning", file=sys.stderr)
 """
 PROGRAM = """
 import os, sys
-from xlnet.support import quiet
+from xlnet.support import system
 try:
-    quiet.import_tensorflow()
+    system.import_tensorflow()
     import tensorflow
 except ImportError as e:
     print(e)
@@ -56,8 +56,8 @@ def test_only_what_tensorflows_libraries_write_is_dropped(
 
 WITHOUT_KERAS = """
 import importlib.util, sys
-from xlnet.support import quiet
-quiet.import_tensorflow()
+from xlnet.support import system
+system.import_tensorflow()
 import tensorflow as tf
 if tf.__version__ >= "2.16":
     assert not {"keras", "sklearn"} & set(sys.modules)

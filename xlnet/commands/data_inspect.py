@@ -10,7 +10,7 @@ from xlnet.commands.data import OF_PRETRAINING
 from xlnet.commands.plot import check_png
 from xlnet.settings.fields import Settings, required, same_as
 from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.support import own_modules, quiet
+from xlnet.support import own_modules, system
 from xlnet.support.errors import wrong
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def masks(settings: MaskSettings) -> None:
 
 def _prepare(settings: TargetSettings) -> None:
     """Loads own parts; raises UserError for an objective that is not trained on such targets."""
-    quiet.import_tensorflow()
+    system.import_tensorflow()
     from xlnet.pretraining import objectives
 
     if settings.own_module:

@@ -7,7 +7,7 @@ from xlnet.commands import cli
 from xlnet.inference.settings import LoadSettings
 from xlnet.settings.fields import Settings, required, same_as, setting
 from xlnet.settings.finetuning import ClassifierSettings
-from xlnet.support import quiet
+from xlnet.support import system
 from xlnet.support.errors import wrong
 
 
@@ -86,7 +86,7 @@ def export(settings: ExportSettings) -> None:
     for name in _OF_SAVED_MODELS if settings.weights_only else ():
         if cli.on_command_line(name):
             raise wrong(name, "weights_only", "one of them: weights are copied")
-    quiet.import_tensorflow()
+    system.import_tensorflow()
     from xlnet.inference import exporter
     from xlnet.tasks import known
 
@@ -115,7 +115,7 @@ def convert(settings: ConversionSettings) -> None:
       xlnet convert --input=folder_of_hugging_face --output=model
       xlnet convert --input=model --output=folder_for_hugging_face
     """
-    quiet.import_tensorflow()
+    system.import_tensorflow()
     from xlnet.convert import conversion
     from xlnet.engine import devices
 

@@ -17,7 +17,7 @@ from xlnet.settings.finetuning import (
     TaskSettings,
 )
 from xlnet.settings.network import NetworkSettings
-from xlnet.support import errors, quiet
+from xlnet.support import errors, system
 
 if TYPE_CHECKING:
     from xlnet.runs.task_settings import TaskRun
@@ -37,7 +37,7 @@ def main(
         device = dataclasses.replace(device, num_core_per_host=1)
     known.load(settings.own_module)
     if isinstance(settings, SpanSettings) and settings.do_prepro:
-        quiet.import_tensorflow()
+        system.import_tensorflow()
         from xlnet.finetuning import data
 
         data.make_records(settings)
@@ -54,7 +54,7 @@ def fine_tune(run: TaskRun, device: DeviceSettings) -> None:
       UserError: something in the settings or the files is wrong.
       Unfinished: a signal stopped the training, or what follows it.
     """
-    quiet.import_tensorflow()
+    system.import_tensorflow()
     from xlnet.engine import devices, loop
     from xlnet.engine.best_checkpoint import BestCheckpoint
     from xlnet.engine.stop_signal import StopSignal

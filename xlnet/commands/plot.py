@@ -7,7 +7,7 @@ from xlnet.commands import cli, query
 from xlnet.inference.settings import AttentionSettings as ComputingSettings
 from xlnet.inference.settings import LoadSettings
 from xlnet.settings.fields import Settings, required, same_as, setting
-from xlnet.support import files, quiet
+from xlnet.support import files, system
 from xlnet.support.errors import wrong
 
 
@@ -61,7 +61,7 @@ def curves(settings: CurveSettings) -> None:
     Examples:
       xlnet plot curves model other_model --output=curves.png
     """
-    quiet.import_tensorflow()
+    system.import_tensorflow()
     from xlnet.plots import curves as plots
 
     runs = []

@@ -15,7 +15,7 @@ from xlnet.settings.fields import Settings
 from xlnet.settings.network import ArchitectureSettings, NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
-from xlnet.support import own_modules, quiet
+from xlnet.support import own_modules, system
 
 
 def main(
@@ -25,7 +25,7 @@ def main(
     optimization: OptimizationSettings,
     device: DeviceSettings,
 ) -> None:
-    quiet.import_tensorflow()
+    system.import_tensorflow()
     from xlnet.engine import loop
     from xlnet.engine.best_checkpoint import BestCheckpoint
     from xlnet.pretraining import held_out

@@ -22,7 +22,7 @@ from xlnet.inference.settings import LoadSettings
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, required, same_as, setting
 from xlnet.settings.network import NetworkSettings
-from xlnet.support import quiet
+from xlnet.support import system
 from xlnet.support.errors import UserError, wrong
 
 
@@ -53,7 +53,7 @@ class ServingSettings(Settings):
 
 
 def main(settings: ServingSettings) -> None:
-    quiet.import_tensorflow()
+    system.import_tensorflow()
     try:
         from xlnet.server import application
     except ModuleNotFoundError as e:

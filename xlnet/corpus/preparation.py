@@ -28,7 +28,7 @@ from xlnet.corpus.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest
 from xlnet.corpus.processes import in_processes
 from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
 from xlnet.settings.data import SEQUENCE_SPECIAL_TOKENS, CorpusSettings
-from xlnet.support import files, lock
+from xlnet.support import files, system
 from xlnet.support.errors import UserError, wrong
 
 RULES = 4  # version of the rules that find sentences, documents and chunks
@@ -214,7 +214,7 @@ def exclusive(directory: str) -> Iterator[None]:
         yield
         return
     path = os.path.join(unfinished_folder(directory), "preparation.lock")
-    with lock.held(path, f"save_dir: records are made in {directory}"):
+    with system.locked(path, f"save_dir: records are made in {directory}"):
         yield
 
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, Callable, TypeVar
 
-from xlnet.support import cores, errors
+from xlnet.support import errors, system
 from xlnet.support.errors import wrong
 
 _Result = TypeVar("_Result")
@@ -72,7 +72,7 @@ def _finished(
     work: Callable[[int], _Result], parts: int, num_workers: int
 ) -> Iterator[tuple[int, _Result]]:
     """Yields (index, work(index)) of all parts, in any order."""
-    count = min(num_workers or cores.available(), parts)
+    count = min(num_workers or system.available_cores(), parts)
     if count < 2:
         for index in range(parts):
             yield index, work(index)

@@ -26,7 +26,7 @@ from tensorflow.python.framework import ops
 from xlnet.engine import multi_host
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
-from xlnet.support import cores, errors
+from xlnet.support import errors, system
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class Devices:
         Two on a CPU that is one device: a second thread makes matmuls almost twice as fast, but
         hardly speeds up the operations between them (benchmarks/README.md).
         """
-        if self.on_accelerator or self.strategy or cores.available() == 1:
+        if self.on_accelerator or self.strategy or system.available_cores() == 1:
             return 1
         return 2
 
@@ -227,7 +227,7 @@ def _description(settings: DeviceSettings, used: Sequence[Any]) -> str:
     """The devices, for the banner."""
     if used:
         return gpu_names(used)
-    words = f"CPU, {cores.available()} cores"
+    words = f"CPU, {system.available_cores()} cores"
     if settings.num_core_per_host > 1:
         words += f" as {settings.num_core_per_host} replicas"
     return words if settings.device == "cpu" else f"{words}; {NO_GPU}"
@@ -348,7 +348,7 @@ def divide_cores(config: tf.ConfigProto, parts: int) -> None:
     and TF_NUM_INTRAOP_THREADS takes precedence.
     """
     if "TF_NUM_INTRAOP_THREADS" not in os.environ:
-        config.intra_op_parallelism_threads = max(1, cores.available() // parts)
+        config.intra_op_parallelism_threads = max(1, system.available_cores() // parts)
 
 
 # ---- in a step

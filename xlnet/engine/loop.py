@@ -17,7 +17,7 @@ from xlnet.engine.progress import Progress
 from xlnet.engine.recurrent_memory import MemoryFiles
 from xlnet.engine.stop_signal import StopSignal
 from xlnet.settings.training import JOURNAL_NAME, RUN_NAME
-from xlnet.support import files, lock
+from xlnet.support import files, system
 from xlnet.support.errors import Unfinished, wrong
 
 _log = logging.getLogger(__name__)
@@ -120,7 +120,7 @@ def _locked(run: TrainingRun) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext()
     model_dir = run.settings.model_dir
     path = os.path.join(model_dir, LOCK)
-    return lock.held(path, f"model_dir: a run trains in {model_dir}")
+    return system.locked(path, f"model_dir: a run trains in {model_dir}")
 
 
 def _save(run: TrainingRun, training: Training) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Optional, Union
 
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
-from xlnet.support import quiet
+from xlnet.support import system
 from xlnet.support.errors import wrong
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def load(
     Raises:
       UserError: there is no model, it is damaged or contradicts itself, or an argument is wrong.
     """
-    quiet.import_tensorflow()
+    system.import_tensorflow()
     from xlnet.inference.model import Model
     from xlnet.inference.settings import LoadSettings, from_keywords
     from xlnet.runs import model_files

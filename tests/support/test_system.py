@@ -11,27 +11,28 @@ import threading
 import pytest
 from helpers.paths import ROOT
 
-from xlnet.support import lock
+from xlnet.support import system
 from xlnet.support.errors import UserError
 
 pytestmark = pytest.mark.slow
 
 HOLD = (
-    "import sys, time; from xlnet.support import lock; from xlnet.support.errors import UserError\n"
+    "import sys, time\nfrom xlnet.support import system\n"
+    "from xlnet.support.errors import UserError\n"
     "try:\n"
-    "    with lock.held(sys.argv[1], 'x'): print('held', flush=True); time.sleep(%s)\n"
+    "    with system.locked(sys.argv[1], 'x'): print('held', flush=True); time.sleep(%s)\n"
     "except UserError: print('refused')"
 )
 
 
 @pytest.fixture
 def path(tmp_path, monkeypatch):
-    monkeypatch.setattr(lock, "_GRACE", 0.2)
+    monkeypatch.setattr(system, "_GRACE", 0.2)
     return tmp_path / "model" / "training.lock"
 
 
 def held(path):
-    return lock.held(str(path), "model_dir: a run trains in X")
+    return system.locked(str(path), "model_dir: a run trains in X")
 
 
 def hold(path, seconds=60, before=""):
@@ -77,7 +78,7 @@ def test_a_file_system_without_locks_is_noted(path, monkeypatch, caplog):
     def lacking(*_):
         raise OSError(errno.ENOSYS, "Function not implemented")
 
-    monkeypatch.setattr(lock.fcntl, "flock", lacking)
+    monkeypatch.setattr(system.fcntl, "flock", lacking)
     with held(path):
         assert "has no locks" in caplog.text
     assert not path.exists()

@@ -1,0 +1,156 @@
+"""A process and its system: a silent import of TensorFlow, cores, locks of directories."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib.metadata
+import importlib.util
+import logging
+import math
+import os
+import pathlib
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from typing import IO
+
+from xlnet.support.errors import UserError
+
+_log = logging.getLogger(__name__)
+
+
+def import_tensorflow() -> None:
+    """Imports TensorFlow without what its libraries write to stderr.
+
+    From 2.18 on they write lines that TF_CPP_MIN_LOG_LEVEL does not stop. What Python writes is
+    shown, and so is everything if the user has set that variable to less than 3.
+    """
+    if "tensorflow" in sys.modules:
+        return
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_without_keras())
+        if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") >= "3":
+            # The file descriptor is redirected, as C++ writes to it. What Python prints goes to a
+            # copy of it, which is shown.
+            shown = stack.enter_context(os.fdopen(os.dup(2), "w"))
+            stack.callback(os.dup2, shown.fileno(), 2)
+            stack.enter_context(contextlib.redirect_stderr(shown))
+            dropped = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(dropped, 2)
+            os.close(dropped)
+        import tensorflow  # noqa: F401
+
+
+def _version() -> tuple[int, ...]:
+    """Major and minor number of TensorFlow; (0,) for a build under another name."""
+    try:
+        return tuple(map(int, importlib.metadata.version("tensorflow").split(".")[:2]))
+    except importlib.metadata.PackageNotFoundError:
+        return (0,)
+
+
+@contextlib.contextmanager
+def _without_keras() -> Iterator[None]:
+    """Keeps TensorFlow from importing Keras 3, scikit-learn and SciPy with it: 1.2 s of each start.
+
+    It looks for tf_keras instead, if this documented variable is set while it is imported. Without
+    it afterwards, `tf.keras` is Keras 3, which is imported when it is used.
+    """
+    name = "TF_USE_LEGACY_KERAS"
+    if (
+        _version() < (2, 16)
+        or name in os.environ
+        or importlib.util.find_spec("tf_keras")
+    ):
+        yield
+        return
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[name]
+
+
+# ---- the cores of a job or a container
+
+_QUOTA = (
+    "/sys/fs/cgroup/cpu.max"  # of a container, as Docker's --cpus: quota and period
+)
+
+
+def available_cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        count = len(os.sched_getaffinity(0))
+    else:
+        count = os.cpu_count() or 1
+    try:
+        quota, period = map(int, pathlib.Path(_QUOTA).read_text().split())
+    except (OSError, ValueError):  # no such file, or "max"
+        return count
+    return min(count, math.ceil(quota / period))
+
+
+# ---- one program at a time in a directory: a file locked with `flock`
+#
+# The kernel releases the lock when the process ends, however it ends; workers are spawned, not
+# forked, and do not have it. It holds between containers, and between hosts on file systems that
+# share locks, such as NFS.
+
+_GRACE = 2.0  # [s] in which a process that was killed just now is gone
+
+
+@contextlib.contextmanager
+def locked(path: str, what: str) -> Iterator[None]:
+    """Holds the lock `path`, and creates its directory if needed; a UserError, which begins with
+    `what`, if another process holds it."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with _lock(path, what) as f:
+        try:
+            f.truncate(0)
+            now = time.strftime("%Y-%m-%d %H:%M:%S")
+            f.write(
+                f"on host {socket.gethostname()} as process {os.getpid()} since {now}"
+            )
+            f.flush()
+            yield
+        finally:
+            if _is_file(f, path):
+                os.remove(path)
+
+
+def _lock(path: str, what: str) -> IO[str]:
+    """The locked file, open."""
+    # The previous holder removes the file as it ends. So the file that is locked here may no longer
+    # have its name; then the file of that name is opened and locked instead. A holder that was
+    # killed may need a moment to end, for which this waits.
+    end = time.monotonic() + _GRACE
+    while True:
+        f = open(path, "a+", encoding="utf-8", errors="replace")
+        try:
+            fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_file(f, path):
+                return f
+        except BlockingIOError:
+            if time.monotonic() > end:
+                f.seek(0)
+                owner = f.read(1000).strip()
+                f.close()
+                raise UserError(
+                    f"{what} already, {owner}; stop it, or wait for it"
+                ) from None
+        except OSError:
+            _log.warning("note: the file system of %s has no locks", path)
+            return f
+        f.close()
+        time.sleep(min(0.1, _GRACE / 4))
+
+
+def _is_file(f: IO[str], path: str) -> bool:
+    """Whether the path still names this open file: the previous holder removes it."""
+    try:
+        return os.path.samestat(os.fstat(f.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False
