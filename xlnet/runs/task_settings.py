@@ -413,7 +413,10 @@ def check_trained_for(
         return
     run, task = run_document.read(model_dir), wanted.task or {}
     if run and run.task is not None:
-        _compare(f"model_dir: {run.path}", run.task, task)
+        for name in _OF_WEIGHTS:
+            was, now = run.task.get(name), task.get(name)
+            if was != now:
+                raise wrong(f"model_dir: {run.path}", f"{name} {was}", f"{name} {now}")
         return
     of_layer = (f"{task['head']}/", f"model/{task['head']}/")
     names = checkpoint.names(prefixes[-1][1])
@@ -423,14 +426,6 @@ def check_trained_for(
         raise wrong("model_dir", found, expected, "--init_checkpoint to start from")
     what = "task, vocabulary and settings are those given"
     _log.info("note: %s has no %s: %s", model_dir, RUN_NAME, what)
-
-
-def _compare(where: str, was: dict[str, Any], now: dict[str, Any]) -> None:
-    """Raises UserError for entries on which the weights depend, and that differ."""
-    for name in _OF_WEIGHTS:
-        if was.get(name) != now.get(name):
-            found, expected = f"{name} {was.get(name)}", f"{name} {now.get(name)}"
-            raise wrong(where, found, expected)
 
 
 def check_start(init_checkpoint: str, task: Task, wanted: dict[str, Any]) -> None:
