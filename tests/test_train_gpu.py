@@ -232,7 +232,7 @@ def test_held_out_text_that_is_trained_on_is_noted(
 BAD = {
     "--trian_steps=3": "Unknown command line flag 'trian_steps'",
     "--record_info_dir=nowhere": "no such directory: nowhere",
-    "--train_batch_size=3": "does not divide the 4 streams",
+    "--train_batch_size=3": "expected a divisor of the 4 streams",
     "--model_config_path=": "model_config_path: found none, expected an architecture",
     "--n_token=99": "pieces",
     "--num_predict=31": "num_predict is 31, expected at most 29",

@@ -103,7 +103,7 @@ def test_batches_are_those_of_the_files(place, theirs, tmp_path, cores, order):
                 manifest,
                 batch_size=B,
                 seed=0,
-                special_ids=[3, 4],
+                tokenizer=Tokenizer(str(tmp_path / "ours" / manifest.sp_model)),
                 permutation=Permutation(
                     reuse_len=REUSE,
                     num_predict=MASKED,

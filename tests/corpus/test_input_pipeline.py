@@ -12,7 +12,6 @@ from xlnet.corpus import input_pipeline
 from xlnet.corpus.manifest import Manifest
 from xlnet.corpus.permutation import Permutation
 from xlnet.corpus.tokenizer import Tokenizer
-from xlnet.support.errors import UserError
 
 BATCH = 2  # of 4 streams: an epoch has two rounds
 
@@ -22,8 +21,7 @@ class Reader:
 
     def __init__(self, folder):
         self._folder, self._manifest = str(folder), Manifest.read(str(folder))
-        tokenizer = Tokenizer(str(folder / self._manifest.sp_model))
-        self._special = [tokenizer.sep_id, tokenizer.cls_id]
+        self._tokenizer = Tokenizer(str(folder / self._manifest.sp_model))
         self.epoch = input_pipeline.steps_per_epoch(self._manifest, BATCH)
         self.sequences = self._manifest.windows_per_stream
 
@@ -54,7 +52,7 @@ class Reader:
             self._manifest,
             batch_size=batch_size,
             permutation=permutation,
-            special_ids=self._special,
+            tokenizer=self._tokenizer,
             seed=3,
             **changes,
         )
@@ -174,8 +172,3 @@ def test_the_interpreter_exits_while_batches_are_read(place):
         env=dict(os.environ, PYTHONPATH="{}:{}".format(ROOT, ROOT / "tests")),
     )
     assert done.returncode == 0
-
-
-def test_the_legacy_rule_needs_to_know_where_words_begin(read):
-    with pytest.raises(UserError, match="legacy_word_start"):
-        read.dataset(mask_mode="legacy")

@@ -109,17 +109,15 @@ def test_sequences_and_samples_are_the_trainers(place, mask_mode):
         place.manifest,
         dataclasses.replace(SETTINGS, mask_mode=mask_mode),
     )
-    special = [place.tokenizer.sep_id, place.tokenizer.cls_id]
     count = manifest.windows_per_stream
     batches = input_pipeline.pretraining_batches(
         place.path("records"),
         manifest,
         batch_size=2,
         permutation=drawn_by,
-        special_ids=special,
+        tokenizer=place.tokenizer,
         seed=0,
         epochs=1,
-        legacy_word_start=place.tokenizer.is_legacy_word_start,
     )
     read = list(batches.as_numpy_iterator())
     sequences = place.sequences(3, count=count, permutation=drawn_by)

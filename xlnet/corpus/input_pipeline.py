@@ -17,7 +17,8 @@ from xlnet.corpus import feature_spec, tfrecord
 from xlnet.corpus import permutation as permutations
 from xlnet.corpus.feature_spec import Feature
 from xlnet.corpus.manifest import Manifest
-from xlnet.support.errors import UserError
+from xlnet.corpus.tokenizer import Tokenizer
+from xlnet.support.errors import wrong
 
 POOL_BATCHES = 32  # batches that are sorted by length together
 SAMPLED_TOGETHER = 1 << 17  # tokens that share the fixed cost of NumPy's calls
@@ -32,10 +33,11 @@ def steps_per_epoch(manifest: Manifest, batch_size: int) -> int:
     if manifest.num_streams % batch_size:
         # Streams of both directions come in pairs.
         multiple = 2 if manifest.bi_data and batch_size % 2 else 1
-        raise UserError(
-            f"train_batch_size is {batch_size}, which does not divide the {manifest.num_streams} "
-            "streams of the data; use a divisor, or make records with "
-            f"--num_streams={batch_size * multiple}"
+        raise wrong(
+            "train_batch_size",
+            batch_size,
+            f"a divisor of the {manifest.num_streams} streams of the data",
+            f"or records with --num_streams={batch_size * multiple}",
         )
     return manifest.num_streams // batch_size * manifest.windows_per_stream
 
@@ -46,12 +48,11 @@ def pretraining_batches(
     *,
     batch_size: int,
     permutation: permutations.Permutation,
-    special_ids: Sequence[int],
+    tokenizer: Tokenizer,
     seed: int,
     start_step: int = 0,
     epochs: Optional[int] = None,
     rows: slice = slice(None),
-    legacy_word_start: Optional[np.ndarray] = None,
 ) -> tf.data.Dataset:
     """Batches of sequences whose row b continues row b of the batch before.
 
@@ -61,84 +62,67 @@ def pretraining_batches(
     starts and whichever rows are read.
 
     Args:
-      special_ids: ids that are never predicted.
       start_step: the first step, for resuming; earlier ones are not read.
       epochs: None: without end.
       rows: the R rows of the batch that this host computes.
-      legacy_word_start: bool [V], `Tokenizer.is_legacy_word_start`; needed for mask_mode=legacy.
 
     Returns:
       A `tf.data.Dataset` of dicts: input_ids, seg_ids, rank int32 [R,Q]; positions int32 [R,P],
       weights float32 [R,P], 0 for positions that predict nothing; direction, starts_stream, label
       int32 [R].
     """
-    steps_per_epoch(manifest, batch_size)
-    if permutation.mask_mode == "legacy" and legacy_word_start is None:
-        raise UserError(
-            "mask_mode is legacy, which needs legacy_word_start: Tokenizer.is_legacy_word_start"
-        )
-    # An epoch consists of rounds, each of `windows_per_stream` steps.
+    an_epoch = steps_per_epoch(manifest, batch_size)
+    end = 1 << 62 if epochs is None else epochs * an_epoch
+    # An epoch consists of rounds, each of `windows_per_stream` steps. Example: with three sequences
+    # a stream, step 7 is sequence 1 of round 2.
     streams = rounds(manifest.num_streams, batch_size, 1 + manifest.bi_data)[:, rows]
     num_rounds, num_rows = streams.shape  # of an epoch, R
-    # Reading begins at the first step. Example: with three sequences a stream, step 7 is sequence 1
-    # of round 2.
-    first_round, first_sequence = divmod(start_step, manifest.windows_per_stream)
-    end_round = np.iinfo(np.int64).max if epochs is None else epochs * num_rounds
+    length = manifest.windows_per_stream
     # NumPy samples the targets of several steps at once, as its calls have a fixed cost.
     together = max(1, SAMPLED_TOGETHER // (num_rows * manifest.seq_len))
     features = feature_spec.pretraining_features(manifest.seq_len)
     sampled_from = ("input", "word_start", "direction")
-    read_records = _Rounds(directory, manifest, streams).read
+    special_ids = [tokenizer.sep_id, tokenizer.cls_id]
+    files = _StreamFiles(directory, manifest)
+
+    def read_records(first: np.ndarray) -> np.ndarray:
+        """Serialized sequences: all rows of a step, then of the next."""
+        serialized = []
+        for step in range(int(first), min(int(first) + together, end)):
+            number, sequence = divmod(step, length)
+            serialized += files.read(streams[number % num_rounds], sequence)
+        return np.array(serialized, object)
 
     @_without_autograph
-    def one_round(round_index: tf.Tensor) -> tf.data.Dataset:
-        """Indices of the sequences of R streams; `round_index` counts through the epochs."""
-        skipped = tf.where(
-            tf.equal(round_index, first_round), tf.cast(first_sequence, tf.int64), 0
-        )
-        return (
-            tf.data.Dataset.range(skipped, manifest.windows_per_stream)
-            .batch(together)
-            .map(lambda sequence: (round_index, sequence))
-        )
-
-    @_without_autograph
-    def read(
-        round_index: tf.Tensor, sequence: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor, dict]:
-        serialized = tf.numpy_function(read_records, [round_index, sequence], tf.string)
-        parsed = feature_spec.parse(features, tf.ensure_shape(serialized, [None]))
-        return round_index, sequence, parsed
+    def read(first: tf.Tensor) -> tuple[tf.Tensor, dict]:
+        serialized = tf.numpy_function(read_records, [first], tf.string)
+        return first, feature_spec.parse(features, tf.ensure_shape(serialized, [None]))
 
     def sample_targets(
-        round_index: np.ndarray, sequence: np.ndarray, *values: np.ndarray
+        first: np.ndarray,
+        ids: np.ndarray,
+        word_start: np.ndarray,
+        direction: np.ndarray,
     ) -> permutations.Sampled:
-        parsed = dict(zip(sampled_from, values))
-        epoch, which = divmod(int(round_index), num_rounds)
+        steps = np.arange(int(first), min(int(first) + together, end))
+        number, sequence = np.divmod(steps, length)
         random = permutations.Random(
             seed,
-            epoch,
-            np.tile(streams[which], len(sequence)),
+            np.repeat(number // num_rounds, num_rows),
+            streams[number % num_rounds].ravel(),
             np.repeat(sequence, num_rows),
         )
-        word_start = parsed["word_start"] > 0
-        if permutation.mask_mode == "legacy" and legacy_word_start is not None:
-            word_start = legacy_word_start[parsed["input"]]
-        return permutations.sample(
-            random,
-            np.isin(parsed["input"], special_ids),
-            word_start,
-            parsed["direction"],
-            permutation,
-        )
+        starts = word_start > 0
+        if permutation.mask_mode == "legacy":
+            starts = tokenizer.is_legacy_word_start[ids]
+        is_special = np.isin(ids, special_ids)
+        return permutations.sample(random, is_special, starts, direction, permutation)
 
     @_without_autograph
-    def sample(
-        round_index: tf.Tensor, sequence: tf.Tensor, parsed: dict[str, tf.Tensor]
-    ) -> dict[str, tf.Tensor]:
+    def sample(first: tf.Tensor, parsed: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         sampled = tf.numpy_function(
             sample_targets,
-            [round_index, sequence] + [parsed[name] for name in sampled_from],
+            [first] + [parsed[name] for name in sampled_from],
             [tf.int32, tf.int32, tf.float32],
         )
         values = dict(parsed)
@@ -155,8 +139,7 @@ def pretraining_batches(
 
     # One call of each map at a time: two calls would wait for Python's lock, and be slower.
     return _ahead(
-        tf.data.Dataset.range(first_round, end_round)
-        .flat_map(one_round)
+        tf.data.Dataset.range(start_step, end, together)
         .map(read, num_parallel_calls=_threads(1))
         .map(sample, num_parallel_calls=_threads(1))
         .unbatch(),
@@ -164,31 +147,27 @@ def pretraining_batches(
     )
 
 
-class _Rounds:
+class _StreamFiles:
     """The files of the streams that are read side by side, those of one round at a time."""
 
-    def __init__(self, directory: str, manifest: Manifest, streams: np.ndarray) -> None:
-        """streams: int [rounds,R]."""
+    def __init__(self, directory: str, manifest: Manifest) -> None:
         self._paths = manifest.stream_paths(directory)
-        self._sizes = [each["bytes"] // each["windows"] for each in manifest.streams]
-        self._streams = streams
-        self._round = -1
-        self._files: list[tfrecord.EqualRecords] = []
+        self._streams = manifest.streams
+        self._files: dict[int, tfrecord.EqualRecords] = {}
 
-    def read(self, round_index: np.ndarray, sequences: np.ndarray) -> np.ndarray:
-        """Serialized sequences: all rows of one index, then of the next."""
-        number = int(round_index) % len(self._streams)
-        if number != self._round:
-            self._round, self._files = number, []
-            for stream in self._streams[number]:
-                self._files.append(
-                    tfrecord.EqualRecords(self._paths[stream], self._sizes[stream])
-                )
+    def read(self, streams: np.ndarray, sequence: int) -> list[bytes]:
+        """A sequence of each stream, serialized."""
+        if not sequence:
+            self._files.clear()
         serialized = []
-        for index in sequences.tolist():
-            for records in self._files:
-                serialized.append(records.read(index))
-        return np.array(serialized, object)
+        for stream in streams.tolist():
+            if stream not in self._files:
+                about = self._streams[stream]
+                size = about["bytes"] // about["windows"]
+                path = self._paths[stream]
+                self._files[stream] = tfrecord.EqualRecords(path, size)
+            serialized.append(self._files[stream].read(sequence))
+        return serialized
 
 
 def _threads(count: int) -> Optional[int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterable, Sequence
-from typing import Any, Callable
+from typing import Any, Callable, Union
 
 import numpy as np
 
@@ -70,19 +70,25 @@ class Permutation:
 
 
 class Random:
-    """Random numbers in B rows; row b is a function of (seed, epoch, streams[b], sequences[b])
-    alone. All are integers from 0 to 2^64 - 1."""
+    """Random numbers in B rows; row b is a function of (seed, epochs[b], streams[b], sequences[b])
+    alone, where `epochs` may be one for all. All are integers from 0 to 2^64 - 1."""
 
     def __init__(
-        self, seed: int, epoch: int, streams: Iterable[int], sequences: Iterable[int]
+        self,
+        seed: int,
+        epochs: Union[int, np.ndarray],
+        streams: Iterable[int],
+        sequences: Iterable[int],
     ) -> None:
         # Philox is a counter-based generator that begins at any counter, so a sequence's
         # numbers are the same in any batch and order.
         self._philox = np.random.Philox(key=np.array([seed, 0], np.uint64))
         self._generator = np.random.Generator(self._philox)
         self._rows = []
-        for stream, sequence in zip(streams, sequences):
-            self._rows.append((int(sequence), int(stream), epoch))
+        streams = list(streams)
+        epoch_of_row = np.broadcast_to(epochs, len(streams))
+        for sequence, stream, epoch in zip(sequences, streams, epoch_of_row):
+            self._rows.append((int(sequence), int(stream), int(epoch)))
         self._used = 0  # numbers of each row
         state = self._philox.state  # at its beginning, nothing buffered
         # Lists: Philox reads item by item, which takes twice as long with arrays.

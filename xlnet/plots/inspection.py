@@ -76,17 +76,15 @@ class Records:
         """
         # Sequences, targets and orders come from the trainer's input pipeline, from the step at
         # which it reads them: what is shown is exactly what is trained on.
-        special_ids = [self.tokenizer.sep_id, self.tokenizer.cls_id]
         with errors.translated_errors(records=self.directory):
             batches = input_pipeline.pretraining_batches(
                 self.directory,
                 self.manifest,
                 batch_size=self.manifest.num_streams if stream is None else 1,
                 permutation=self.permutation,
-                special_ids=special_ids,
+                tokenizer=self.tokenizer,
                 seed=self.seed,
                 start_step=(stream or 0) * self.manifest.windows_per_stream,
-                legacy_word_start=self.tokenizer.is_legacy_word_start,
             )
             found = list(batches.take(count).as_numpy_iterator())
         joined = {}

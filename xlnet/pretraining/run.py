@@ -207,8 +207,7 @@ class PretrainingRun:
             directory,
             manifest,
             permutation=self.permutation,
-            special_ids=[self.tokenizer.sep_id, self.tokenizer.cls_id],
-            legacy_word_start=self.tokenizer.is_legacy_word_start,
+            tokenizer=self.tokenizer,
             **how,
         )
 
