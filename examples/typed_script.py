@@ -23,7 +23,7 @@ def filled(folder: str, text: str) -> tuple[str, float]:
     with xlnet.load(folder) as model:
         best = model.fill(text, top=1)[0]
         vectors = model.vectors([text, best.text])
-        assert float(np.linalg.norm(vectors[0])) > 0 and len(model.encode(text)) > 2
+        assert float(np.linalg.norm(vectors[0])) > 0
         return best.text, best.probability
 
 

@@ -133,7 +133,7 @@ def test_vectors_see_what_the_network_saw_in_training(causal, permuted):
     for made in (causal, permuted):
         with xlnet.load(made.folder) as model:
             texts = ["the cat sat", "the cat ran past two old houses"]
-            short, long = model.vectors(texts, layers=3, pooling="none")
+            short, long = model.vectors(texts, layer=3, pooling="none")
         same = np.allclose(short[:2], long[:2], atol=1e-4)
         assert same == made.is_causal
 

@@ -41,9 +41,8 @@ class Table:
         (lambda model: model.attention("the cat", layers=2), "layers"),
         (lambda model: model.attention("the cat", layers=["1"]), "layers"),
         (lambda model: model.attention("the cat", layers=[1], seed="x"), "seed"),
-        (lambda model: model.vectors("the", layers="x"), "layers"),
+        (lambda model: model.vectors("the", layer="x"), "layers"),
         (lambda model: model.vectors("the", pooling=3), "pooling"),
-        (lambda model: model.vectors("the", layers=[[0]]), "layers"),
         (lambda model: model.attention("the", layers=[1], order=3), "order"),
         (lambda model: model.pipe(["the"], "predikt"), "predikt"),
         (lambda model: model.pipe("the", "vectors"), "texts"),
@@ -82,5 +81,5 @@ def test_arrays_are_taken_as_lists(model):
 def test_it_is_named_where_a_model_is_loaded(permuted, given, name):
     with pytest.raises(xlnet.UserError, match=name):
         xlnet.load(permuted.folder, **given)
-    with pytest.raises(xlnet.UserError, match="path: found 3, expected a path"):
+    with pytest.raises(xlnet.UserError, match="model_dir: found 3, expected a text"):
         xlnet.load(3)

@@ -19,7 +19,6 @@ from xlnet.inference.texts import count_unknown, example_of, texts_of
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.tagging.sentences import find_words
-from xlnet.tasks.task import Row
 
 VERBS = ("classify", "score", "rank")  # of models with one output for a text
 _MOST_WORDS = 2048  # of a text that are read: it is predicted again without each
@@ -62,13 +61,10 @@ def explanation_call(inference: Inference, label: Optional[str] = None) -> Call:
         raise wrong("label", repr(label), expected)
     predictor = inference.predictor()
 
-    def prepare(item: Any) -> tuple[Row, int]:
-        row = row_of(tuned, 0, example_of(item, tuned.task))
-        return row, count_unknown(inference.tokenizer, texts_of(row))
-
-    def compute(items: list[tuple[Row, int]]) -> list[Computed]:
-        ((row, unknown),) = items
+    def compute(items: list) -> list[Computed]:
+        row = row_of(tuned, 0, example_of(items[0], tuned.task))
         texts: list[Any] = texts_of(row)
+        unknown = count_unknown(inference.tokenizer, texts)
         read = characters_read(texts, inference.aligner, tuned.layout)
         words: list[str] = []
         is_read: list[bool] = []
@@ -105,7 +101,7 @@ def explanation_call(inference: Inference, label: Optional[str] = None) -> Call:
         )
         return [Computed(result, int(counts.read[0]), int(counts.total[0]), unknown)]
 
-    return Call(prepare, compute, 1)
+    return Call(compute)
 
 
 def words_of(text: str) -> list[tuple[int, int]]:

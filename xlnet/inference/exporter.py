@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import NamedTuple, Optional
+from typing import Optional
 
 import tensorflow.compat.v1 as tf
 
 from xlnet.corpus.tokenizer import SPIECE_NAME
-from xlnet.engine import best_checkpoint, checkpoint, train_step
+from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.engine.devices import connect, set_up_process, without_registered_gradients
 from xlnet.finetuning import predictor
 from xlnet.finetuning.model import TaskModel
 from xlnet.inference import vectors
 from xlnet.inference.graph_text import GraphEncoder, GraphTokenizer
-from xlnet.model import heads, modeling
+from xlnet.model import heads
 from xlnet.runs import model_files, run_document
 from xlnet.runs.model_files import LoadedModel
 from xlnet.runs.task_settings import FineTunedTask
@@ -124,11 +124,8 @@ def _write(model: LoadedModel, directory: str) -> list[str]:
 # ---- the signatures, built in one graph on the same weights
 
 
-class Signature(NamedTuple):
-    """The inputs and outputs of a part of the graph, tensors by name."""
-
-    inputs: dict[str, tf.Tensor]
-    outputs: dict[str, tf.Tensor]
+# Inputs and outputs of a part of the graph, tensors by name.
+Signature = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]
 
 
 def _build(model: LoadedModel) -> dict[str, Signature]:
@@ -145,7 +142,7 @@ def _build(model: LoadedModel) -> dict[str, Signature]:
 
 def _of_ids(loaded: LoadedModel, tuned: FineTunedTask) -> Signature:
     inputs = predictor.placeholders(tuned)
-    return Signature(inputs, _answers(loaded, tuned, inputs))
+    return inputs, _answers(loaded, tuned, inputs)
 
 
 def _of_text(loaded: LoadedModel, tuned: FineTunedTask) -> Signature:
@@ -162,7 +159,7 @@ def _of_text(loaded: LoadedModel, tuned: FineTunedTask) -> Signature:
         return texts[name]
 
     features = tuned.task.head.graph_features(encoder, text)
-    return Signature(texts, _answers(loaded, tuned, features))
+    return texts, _answers(loaded, tuned, features)
 
 
 def _answers(
@@ -181,22 +178,13 @@ def _of_vectors(loaded: LoadedModel) -> Signature:
     encoder = GraphEncoder(GraphTokenizer(loaded.tokenizer), layout)
     features = encoder.pairs(texts)
     # As `Model.vectors` with its defaults, whose graph has all layers and poolings.
-    padding, run = features["input_mask"], loaded.network.run_config(False)
-    with train_step.model_scope(kept_in=run.precision):
-        sequence = modeling.transformer_xl(
-            loaded.config,
-            run,
-            input_ids=features["input_ids"],
-            seg_ids=features["segment_ids"],
-            mask=vectors.mask_of(loaded, padding),
-            attn_type=loaded.attn_type,
-        ).sequence
+    sequence = vectors.hidden_states(loaded, features)[-1]
     vector = heads.summarize(
         loaded.config,
-        run,
+        loaded.network.run_config(False),
         sequence,
         summary_type="mean",
-        padding=padding,
+        padding=features["input_mask"],
         use_proj=False,
     )
-    return Signature({"text_a": texts}, {"vector": vector})
+    return {"text_a": texts}, {"vector": vector}

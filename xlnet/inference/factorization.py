@@ -27,9 +27,6 @@ from xlnet.inference.settings import (
 from xlnet.inference.texts import as_text, count_unknown, layers_of
 from xlnet.support.errors import escape_control_characters, wrong
 
-# A text: its ids, how many of them are unknown, and positions in a factorization order, int [T].
-Ordered = tuple[Sequence[int], int, np.ndarray]
-
 
 class Factorization(NamedTuple):
     """The masks of both streams in a factorization order, and the predictions of the query stream.
@@ -100,12 +97,10 @@ def factorization_call(inference: Inference, **settings: Any) -> Call:
     model, tokenizer = inference.language_model(), inference.tokenizer
     model.require_queries()
 
-    def prepare(item: Any) -> Ordered:
-        return _in_order(inference, item, chosen.order, chosen.seed, chosen.known + 1)
-
-    def compute(items: list[Ordered]) -> list[Computed]:
-        ((ids, unknown, order),) = items
+    def compute(items: list) -> list[Computed]:
+        ids, unknown = _tokens(inference, items[0], chosen.known + 1)
         count = len(ids)
+        order = order_of(count, chosen.order, chosen.seed)  # [T]
         targets = order[chosen.known :]  # [P], in the order in which they are predicted
 
         # The ranks of pretraining: -1 for the known tokens, which everyone sees, and for a target
@@ -155,19 +150,18 @@ def factorization_call(inference: Inference, **settings: Any) -> Call:
         )
         return [Computed(found, count, count, unknown)]
 
-    return Call(prepare, compute, 1)
+    return Call(compute)
 
 
-def _in_order(
-    inference: Inference, item: Any, order: str, seed: int, least: int = 1
-) -> Ordered:
-    """A text of `least` to `CONTEXT` tokens in a factorization order."""
+def _tokens(
+    inference: Inference, item: Any, least: int = 1
+) -> tuple[Sequence[int], int]:
+    """The ids of a text of `least` to `CONTEXT` tokens, and how many of them are unknown."""
     text = as_text(item)
     ids = inference.tokenizer.ids(text)
     if not least <= len(ids) <= CONTEXT:
         raise wrong("text", f"{len(ids)} pieces", f"{least} to {CONTEXT}")
-    unknown = count_unknown(inference.tokenizer, [text])
-    return ids, unknown, order_of(len(ids), order, seed)
+    return ids, count_unknown(inference.tokenizer, [text])
 
 
 def order_of(count: int, order: str, seed: int) -> np.ndarray:
@@ -232,20 +226,17 @@ def attention_call(inference: Inference, layers: Any = (1,), **settings: Any) ->
     chosen = from_keywords(AttentionSettings, settings)
     layers = layers_of(layers, 1, inference.loaded.config.n_layer)
     model, tokenizer = inference.language_model(), inference.tokenizer
-    is_ordered = model.is_causal or chosen.order != "none"
-    order_name = chosen.order
-    if model.is_causal or chosen.order == "none":
-        order_name = "left_to_right"
 
-    def prepare(item: Any) -> Ordered:
-        return _in_order(inference, item, order_name, chosen.seed)
-
-    def compute(items: list[Ordered]) -> list[Computed]:
-        ((ids, unknown, order),) = items
+    def compute(items: list) -> list[Computed]:
+        ids, unknown = _tokens(inference, items[0])
         count = len(ids)
         # Every token is a target, or, without an order, none is: all tokens see each other, and a
         # query sees all but its own.
-        rank = np.argsort(order) if is_ordered else np.full(count, -1)
+        rank = np.full(count, -1)
+        if model.is_causal:
+            rank = np.arange(count)
+        elif chosen.order != "none":
+            rank = np.argsort(order_of(count, chosen.order, chosen.seed))
         content, query = _masks(rank)
         positions = np.arange(count)
         if model.tokens_before is not None:
@@ -269,8 +260,8 @@ def attention_call(inference: Inference, layers: Any = (1,), **settings: Any) ->
             rows = both[:, :, number * count : (number + 1) * count]
             streams[name] = np.where(mask, 0, rows)
         pieces = [tokenizer.id_to_piece(id) for id in ids]
-        places = rank + 1 if is_ordered else None
+        places = None if rank[0] < 0 else rank + 1
         found = Attention(pieces, layers, streams, hidden, places)
         return [Computed(found, count, count, unknown)]
 
-    return Call(prepare, compute, 1)
+    return Call(compute)

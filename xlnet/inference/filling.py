@@ -72,11 +72,8 @@ def filling_call(inference: Inference, **settings: Any) -> Call:
     model.require_queries()
     pieces = BlankPieces(inference.tokenizer)
 
-    def prepare(item: Any) -> Blanks:
-        return Blanks(pieces, as_text(item), chosen.most_pieces)
-
-    def compute(items: list[Blanks]) -> list[Computed]:
-        (blanks,) = items
+    def compute(items: list) -> list[Computed]:
+        blanks = Blanks(pieces, as_text(items[0]), chosen.most_pieces)
         inference.note_cut(np.array([blanks.tokens_read < blanks.tokens]), CONTEXT)
         found: list[Filling] = []
         for widths in blanks.forms:
@@ -98,7 +95,7 @@ def filling_call(inference: Inference, **settings: Any) -> Call:
         counts = blanks.tokens_read, blanks.tokens, blanks.unknown
         return [Computed(found[: chosen.top], *counts)]
 
-    return Call(prepare, compute, 1)
+    return Call(compute)
 
 
 class BlankPieces:

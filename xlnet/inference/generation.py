@@ -22,6 +22,7 @@ Shape letters: B texts generated side by side, b of one prompt, V vocabulary, S 
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Optional, Union
@@ -84,30 +85,23 @@ def generation_call(inference: Inference, **settings: Any) -> Call:
     chosen = from_keywords(GenerationSettings, settings)
     inference.language_model()  # an error comes before that of a prompt
 
-    def prepare(item: Any) -> _Prompt:
-        return _prompt(inference, item)
-
-    # All prompts of a batch are as long as the longest one, so long prompts have small batches.
     def compute(prompts: list[_Prompt]) -> list[Computed]:
+        # All prompts of a batch are as long as the longest one, so long prompts have small batches.
+        longest = max(len(prompt.ids) for prompt in prompts)
+        size = max(_MOST_TOKENS // longest, 1)
         found: list[Any] = [None] * len(prompts)
-        end = 0
-        while end < len(prompts):
-            begin, longest = end, 0
-            while end < len(prompts):
-                longest = max(longest, len(prompts[end].ids))
-                if end > begin and (end + 1 - begin) * longest > _MOST_TOKENS:
-                    break
-                end += 1
-            for number, chunk in _generate(inference, prompts[begin:end], chosen):
+        for begin in range(0, len(prompts), size):
+            batch = prompts[begin : begin + size]
+            for number, chunk in _generate(inference, batch, chosen):
                 if chunk.whole:  # the last chunk of a text
-                    prompt = prompts[begin + number]
+                    prompt = batch[number]
                     read = min(prompt.tokens, CONTEXT)
-                    found[begin + number] = Computed(
-                        chunk.whole, read, prompt.tokens, prompt.unknown
-                    )
+                    counts = read, prompt.tokens, prompt.unknown
+                    found[begin + number] = Computed(chunk.whole, *counts)
         return found
 
-    return Call(prepare, compute, max(inference.batch_size // chosen.beams, 1))
+    at_once = max(inference.batch_size // chosen.beams, 1)
+    return Call(compute, at_once, functools.partial(_prompt, inference))
 
 
 def stream(

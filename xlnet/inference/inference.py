@@ -40,13 +40,17 @@ class Computed(NamedTuple):
     unknown_tokens: int
 
 
-class Call(NamedTuple):
-    """A method of a model on items, in two steps. An item that is bad is a UserError of the first
-    step, or of the second one, such as an output that is not finite."""
+def unchanged(item: Any) -> Any:
+    return item
 
-    prepare: Callable[[Any], Any]  # from an item to what `compute` takes
-    compute: Callable[[list], Sequence[Computed]]  # from a list of these
-    at_once: int  # items that `compute` takes, at most
+
+class Call(NamedTuple):
+    """A method of a model on items. An item that is bad is a UserError of `prepare`; one of
+    `compute`, such as an output that is not finite, is that of all items that it has."""
+
+    compute: Callable[[list], Sequence[Computed]]
+    at_once: int = 1  # items that `compute` takes, at most
+    prepare: Callable[[Any], Any] = unchanged  # from an item to what `compute` takes
 
     def results(self, items: Iterable[Any]) -> Iterator[Union[Computed, UserError]]:
         """Yields the results of items, in their order; of a bad one its UserError."""

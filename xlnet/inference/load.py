@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
@@ -59,21 +59,17 @@ def load(
 
     # All arguments are checked before a file is read; a task type that `own_module` registers must
     # be known before the model directory names it.
-    if (
-        not isinstance(batch_size, int)
-        or isinstance(batch_size, bool)
-        or batch_size < 1
-    ):
+    if not isinstance(batch_size, int) or batch_size < 1:
         raise wrong("batch_size", repr(batch_size), "an integer, at least 1")
     chosen = from_keywords(
         LoadSettings,
         {
-            "model_dir": _plain("path", path),
-            "model_config_path": _plain("model_config_path", model_config_path),
-            "spiece_model_file": _plain("spiece_model_file", spiece_model_file),
+            "model_dir": _plain(path),
+            "model_config_path": _plain(model_config_path),
+            "spiece_model_file": _plain(spiece_model_file),
             "device": device,
             "precision": precision,
-            "own_module": _plain("own_module", own_module),
+            "own_module": _plain(own_module),
         },
     )
     known.load(chosen.own_module)
@@ -88,9 +84,6 @@ def load(
     return Model(found, devices, batch_size)
 
 
-def _plain(name: str, path: Optional[Path]) -> Optional[str]:
-    """A path as a str; None stays."""
-    path = os.fspath(path) if isinstance(path, os.PathLike) else path
-    if not isinstance(path, str) and (name == "path" or path is not None):
-        raise wrong(name, repr(path), "a path")
-    return path
+def _plain(path: Any) -> Any:
+    """A path as a str; anything else, which is no path, stays."""
+    return os.fspath(path) if isinstance(path, os.PathLike) else path

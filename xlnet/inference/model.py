@@ -24,7 +24,6 @@ from xlnet.support.errors import UserError, wrong
 
 _CALLS: dict[str, Callable[..., Call]] = {  # by the method
     "predict": prediction_call,
-    "encode": vectors.encoding_call,
     "vectors": vectors.vectors_call,
     "explain": explanation_call,
     "fill": filling_call,
@@ -47,7 +46,6 @@ class Model(Inference):
       verb: name of the method for this task; None: only pretrained.
       labels: names of its labels; None: it has none.
       n_layer: number of layers.
-      n_head: number of heads of each layer.
       tokenizer: the `Tokenizer` of its vocabulary.
       max_seq_length: tokens of a text, special ones included.
 
@@ -68,17 +66,12 @@ class Model(Inference):
         self.verb: Optional[str] = task.type.verb if task else None
         self.labels: Optional[tuple[str, ...]] = task.labels if task else None
         self.n_layer: int = loaded.config.n_layer
-        self.n_head: int = loaded.config.n_head
         self.max_seq_length: int = loaded.max_seq_length
         # The part that is used first is built now: its first result does not wait.
-        try:
-            if task:
-                self.predictor()
-            else:
-                vectors.subgraph(self)
-        except BaseException:
-            self.close()
-            raise
+        if task:
+            self.predictor()
+        else:
+            vectors.subgraph(self)
 
     def __enter__(self) -> Model:
         return self
@@ -179,42 +172,32 @@ class Model(Inference):
 
     # ---- text in, numbers out: any model
 
-    def encode(self, texts: Any) -> Any:
-        """The ids that the network sees: pieces of the text(s), <sep>, <cls>; int32 [T] of one
-        text, a list of n such arrays of several. A long text is cut as the model's task cuts it; if
-        that reads all of it in several parts, its end is cut.
-
-        Examples:
-          >>> [model.tokenizer.id_to_piece(id) for id in model.encode("It rains.")]
-          ['▁It', '▁rain', 's', '.', '<sep>', '<cls>']
-        """
-        return self._all(self.call("encode"), texts)
-
     def vectors(
         self,
         texts: Any,
-        layers: Union[int, Sequence[int]] = -1,
+        layer: int = -1,
         pooling: str = "mean",
         normalize: bool = False,
     ) -> Any:
-        """The hidden states of the network for texts, before any output layer; a text is read as by
-        `encode`.
+        """The hidden states of the network for texts, before any output layer. A text is read as by
+        the model's task, <sep> and <cls> behind it; where that reads a long text in several parts,
+        its end is cut.
 
         Args:
-          layers: one or several. 0 are the embeddings, 1 to n_layer the layers; -1 is the last one.
+          layer: 0 are the embeddings, 1 to n_layer the layers; -1 is the last one.
           pooling: "mean" over the tokens of a text, <sep> and <cls> included, padding excluded;
             "first" token; "last" one, which is <cls>; "none": all tokens.
           normalize: scales each vector to length 1.
 
         Returns:
-          float32 [D] of one text, [n,D] of several; with several layers [k,D], [n,k,D]. With "none"
-          [T,D] or [k,T,D] of one text, a list of n such arrays of several, T as in `encode`.
+          float32 [D] of one text, [n,D] of several. With "none" [T,D] of one text, a list of n such
+          arrays of several.
 
         Examples:
           >>> model.vectors(["It rains.", "It does not."]).shape
           (2, 768)
         """
-        call = self.call("vectors", layers=layers, pooling=pooling, normalize=normalize)
+        call = self.call("vectors", layer=layer, pooling=pooling, normalize=normalize)
         found = self._all(call, texts)
         if not isinstance(found, list) or not found or pooling == "none":
             return found

@@ -73,7 +73,7 @@ def prediction_call(
             computed.append(Computed(result, read, total, unknown))
         return computed
 
-    return Call(prepare, compute, predictor.at_once)
+    return Call(compute, predictor.at_once, prepare)
 
 
 def _scorer(tuned: FineTunedTask, chosen: PredictSettings) -> tuple[Scorer, float]:

@@ -127,7 +127,6 @@ class ServedModel:
         return {
             "model": {
                 "layers": config.n_layer,
-                "heads": config.n_head,
                 "width": config.d_model,
                 "vocabulary": config.n_token,
                 "objective": None if self._tuned else self._loaded.objective,
