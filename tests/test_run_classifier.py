@@ -251,7 +251,7 @@ def faulty(place):
 @pytest.mark.parametrize(
     "changes, message",
     [
-        (dict(uncased=True), "spiece.model.json says False"),
+        (dict(uncased=True), "uncased: found True, expected False"),
         (
             dict(summary_type="mean", allow_changes=True),
             "found summary_type last, expected summary_type mean",

@@ -3,6 +3,7 @@ the task. The names of columns are those of `known.json`."""
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Mapping
@@ -77,12 +78,10 @@ def _texts_in(directory: str) -> list[str]:
     if not os.path.isdir(directory):
         raise UserError(f"data_dir: no such directory: {directory}")
 
-    def numbers(name: str) -> list[Any]:
-        parts = re.split("([0-9]+)", name)
-        return [int(part) if i % 2 else part for i, part in enumerate(parts)]
+    def padded(path: str) -> str:
+        return re.sub("[0-9]+", lambda number: number[0].zfill(20), path)
 
-    names = [name for name in os.listdir(directory) if name.endswith(".txt")]
-    return [os.path.join(directory, name) for name in sorted(names, key=numbers)]
+    return sorted(glob.glob(os.path.join(glob.escape(directory), "*.txt")), key=padded)
 
 
 def _text_of(path: str) -> str:
