@@ -28,7 +28,7 @@ def path(tmp_path_factory):
         examples,
         tokenizer,
         Layout(LENGTH),
-        label_names=("no", "yes"),
+        options=("no", "yes"),
     ).path
 
 

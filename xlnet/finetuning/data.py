@@ -140,9 +140,12 @@ class TaskData:
             self.tokenizer,
             self._layout,
             label_features=self._label_features(),
-            label_names=task.labels,
             encode=task.reader.encode,
-            options=(dataclasses.asdict(task.type.options), *own_code(settings)),
+            options=(
+                task.labels,
+                dataclasses.asdict(task.type.options),
+                *own_code(settings),
+            ),
             num_choices=max(len(rows[0].pairs), task.head.num_choices(False)),
         )
 

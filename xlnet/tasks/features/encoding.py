@@ -282,7 +282,6 @@ def write_records(
     layout: Layout,
     *,
     label_features: tuple = (feature_spec.CLASS_ID,),
-    label_names: Optional[tuple] = None,
     encode: Callable = arrays_of,
     options: tuple = (),
     num_choices: int = 1,
@@ -294,7 +293,7 @@ def write_records(
       examples: `Example`s, or what else `encode` takes and `json` can write.
       encode: function of (examples, tokenizer, layout), with the result of `arrays_of`, perhaps
         without the counts of tokens.
-      options: what else it depends on, the options of the task.
+      options: what else the content depends on: the labels and the options of the task.
     """
     # The name has a hash of everything that the content depends on.
     settings = [
@@ -303,7 +302,6 @@ def write_records(
         tokenizer.uncased,
         tokenizer.keep_accents,
         layout,
-        label_names,
         label_features,
         *options,
     ]
