@@ -75,16 +75,16 @@ def test_what_is_no_tag(tag):
 
 def test_the_table():
     spans = [[sentences.spans(each.split(), "bio2")] for each in ("O", "O B-X")]
-    assert sentences.table(spans[0], spans[0]) is None
+    assert sentences.scores(spans[0], spans[0])[1] is None
     found, true = "B-A B-B B-B", "B-A B-A B-B"
     spans = [[sentences.spans(each.split(), "bio2")] for each in (found, true)]
-    lines = [line.split() for line in sentences.table(*spans).split("\n")]
+    lines = [line.split() for line in sentences.scores(*spans)[1].split("\n")]
     assert lines[0] == ["precision", "recall", "f1-score", "support"]
     assert ["A", "1.0000", "0.5000", "0.6667", "2"] in lines
     assert ["B", "0.5000", "1.0000", "0.6667", "1"] in lines
     assert ["micro", "avg", "0.6667", "0.6667", "0.6667", "3"] in lines
     # The same lines where all is right.
-    assert "micro avg" in sentences.table(spans[0], spans[0])
+    assert "micro avg" in sentences.scores(spans[0], spans[0])[1]
 
 
 def conlleval(true, found):
@@ -129,7 +129,7 @@ def test_entities_are_counted_as_conlleval_counts_them(prefixes):
             for part, each in zip(spans, (found, true)):
                 part.append(sentences.spans(each, "bio2"))
         expected = total[0] / total[1], total[0] / total[2]
-        assert sentences.ratios(*spans)[:2] == pytest.approx(expected)
+        assert sentences.scores(*spans)[0][:2] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("scheme", [*LEARNED, "plain"])

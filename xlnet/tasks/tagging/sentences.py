@@ -302,43 +302,16 @@ def all_tags(tags: Iterable[str], scheme: str) -> tuple[str, ...]:
 # ---- scores of the entities of n sentences
 
 
-def ratios(
+def scores(
     found: Iterable[Sequence[TagSpan]], true: Iterable[Sequence[TagSpan]]
-) -> tuple[float, float, float]:
-    """Precision, recall and F1 of all labels together. NaN where nothing is found, true, or
-    either."""
+) -> tuple[tuple[float, ...], Optional[str]]:
+    """(Precision, recall and F1 of all labels together, NaN where nothing is found, true, or
+    either; a table of the same by label, with 0 for NaN as in seqeval's report, None without an
+    entity)."""
     from sklearn import metrics
 
-    labels, are_true, are_found = _aligned(found, true)
-    if not labels:
-        return math.nan, math.nan, math.nan
-    precision, recall, f1, _ = metrics.precision_recall_fscore_support(
-        are_true, are_found, labels=labels, average="micro", zero_division=np.nan
-    )
-    return float(precision), float(recall), float(f1)
-
-
-def table(
-    found: Iterable[Sequence[TagSpan]], true: Iterable[Sequence[TagSpan]]
-) -> Optional[str]:
-    """Precision, recall, F1 and true entities of each label and of all, as text. An undefined ratio
-    is shown as 0, as in seqeval's report. None: there is no entity."""
-    from sklearn import metrics
-
-    labels, are_true, are_found = _aligned(found, true)
-    if not labels:
-        return None
-    return metrics.classification_report(
-        are_true, are_found, labels=labels, digits=4, zero_division=0
-    )
-
-
-def _aligned(
-    found: Iterable[Sequence[TagSpan]], true: Iterable[Sequence[TagSpan]]
-) -> tuple[list[str], list[str], list[str]]:
-    """The labels, and of each entity that is true or found its label among the true ones and among
-    the found ones; "": it is not one of them."""
-    # The first one is none, so that scikit-learn shows micro averages where all entities are right.
+    # Of each entity its label among the true and among the found ones, "" where it is not one of
+    # them. The first one is none, so that there are micro averages where all entities are right.
     are_true, are_found = [""], [""]
     for ours, gold in zip(found, true):
         # A span is (start, end, label): both have it only if words and label are the same.
@@ -346,5 +319,13 @@ def _aligned(
             label = span[2] or "_"
             are_true.append(label if span in gold else "")
             are_found.append(label if span in ours else "")
-    labels = {*are_true, *are_found} - {""}
-    return sorted(labels), are_true, are_found
+    labels = sorted({*are_true, *are_found} - {""})
+    if not labels:
+        return (math.nan, math.nan, math.nan), None
+    ratios = metrics.precision_recall_fscore_support(
+        are_true, are_found, labels=labels, average="micro", zero_division=np.nan
+    )
+    table = metrics.classification_report(
+        are_true, are_found, labels=labels, digits=4, zero_division=0
+    )
+    return tuple(map(float, ratios[:3])), table

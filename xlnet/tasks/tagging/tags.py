@@ -290,7 +290,8 @@ class TaggingScorer(contract.Scorer):
     ) -> dict:
         results = self.results(gold_labels, values)
         spans = list(map(_spans_of, results))
-        ratios = sentences.ratios(spans, [row.source.entities for row in gold_labels])
+        true = [row.source.entities for row in gold_labels]
+        ratios, _ = sentences.scores(spans, true)
         found = dict(zip(("precision", "recall", "f1"), ratios))
         gold = np.concatenate([row.label for row in gold_labels])
         tags = np.concatenate([one.tags for one in results])
@@ -299,7 +300,8 @@ class TaggingScorer(contract.Scorer):
 
     def table(self, values: Any, gold_labels: Any, threshold: float) -> Optional[str]:
         spans = list(map(_spans_of, self.results(gold_labels, values)))
-        return sentences.table(spans, [row.source.entities for row in gold_labels])
+        true = [row.source.entities for row in gold_labels]
+        return sentences.scores(spans, true)[1]
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
