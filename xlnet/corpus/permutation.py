@@ -16,7 +16,7 @@ from typing import Any, Callable, Union
 import numpy as np
 
 from xlnet.settings.data import SEQUENCE_SPECIAL_TOKENS
-from xlnet.support.errors import UserError, wrong
+from xlnet.support.errors import wrong
 
 LONGEST_WORD = (
     10  # pieces; longer runs come from scripts that are written without spaces
@@ -58,15 +58,14 @@ class Permutation:
         if self.mask_mode == "legacy":  # half of them in each part, however long it is
             most = min(most, 2 * self.reuse_len, 2 * (seq_len - self.reuse_len) + 1)
         if self.num_predict > most:
-            raise UserError(
-                f"num_predict is {self.num_predict}, expected at most {most} for sequences of "
-                f"{seq_len} tokens of which {self.reuse_len} are reused, with "
-                f"mask_mode={self.mask_mode}"
+            expected = (
+                f"at most {most} for sequences of {seq_len} tokens of which {self.reuse_len} are "
+                f"reused, with mask_mode={self.mask_mode}"
             )
+            raise wrong("num_predict", self.num_predict, expected)
         if self.mask_alpha < self.mask_beta:
-            raise UserError(
-                f"mask_alpha is {self.mask_alpha}, expected at least mask_beta, {self.mask_beta}"
-            )
+            expected = f"at least mask_beta, {self.mask_beta}"
+            raise wrong("mask_alpha", self.mask_alpha, expected)
 
 
 class Random:
@@ -90,11 +89,7 @@ class Random:
         for sequence, stream, epoch in zip(sequences, streams, epoch_of_row):
             self._rows.append((int(sequence), int(stream), int(epoch)))
         self._used = 0  # numbers of each row
-        state = self._philox.state  # at its beginning, nothing buffered
-        # Lists: Philox reads item by item, which takes twice as long with arrays.
-        self._state: Any = dict(
-            state, buffer=state["buffer"].tolist(), state={"key": [seed, 0]}
-        )
+        self._state: Any = self._philox.state  # at its beginning, nothing buffered
 
     def uniform(self, count: int) -> np.ndarray:
         """Returns the next `count` numbers of each row: float64 [B,count] in [0, 1)."""
@@ -224,21 +219,16 @@ def ranks(
     name = permutation.factorization_order
     rank = np.asarray(ORDERS[name](random, is_permuted, permutation.perm_size))
     if rank.shape != is_permuted.shape or rank.dtype.kind not in "iu":
-        raise UserError(
-            f"factorization_order: {name} returns {rank.dtype} of shape {rank.shape}, expected "
-            f"integers of shape {is_permuted.shape}"
-        )
+        found = f"{rank.dtype} of shape {rank.shape}"
+        expected = f"integers of shape {is_permuted.shape}"
+        raise wrong(f"factorization_order {name}", found, expected)
     # Wrong ranks would show targets their own answers.
     limit = _rank_limit(is_permuted.shape[1], permutation.perm_size)
-    if (
-        not np.array_equal(rank >= 0, is_permuted)
-        or rank.min() < -1
-        or rank.max() >= limit
-    ):
-        raise UserError(
-            f"factorization_order: {name} returns ranks from {rank.min()} to {rank.max()}, "
-            f"expected 0 to {limit - 1} where is_permuted is true, and -1 elsewhere"
-        )
+    is_right = np.where(is_permuted, (rank >= 0) & (rank < limit), rank == -1)
+    if not is_right.all():
+        found = f"ranks from {rank.min()} to {rank.max()}"
+        expected = f"0 to {limit - 1} where is_permuted is true, and -1 elsewhere"
+        raise wrong(f"factorization_order {name}", found, expected)
     return rank
 
 
@@ -289,10 +279,8 @@ def _even_targets(
     num_second = np.count_nonzero(~is_special[:, second_part], axis=1)
     fewest = (num_first + num_second).min()
     if num_predict > fewest:
-        raise UserError(
-            f"num_predict is {num_predict}, but a sequence of the records has only {fewest} tokens "
-            "besides <sep> and <cls>; give at most as many"
-        )
+        expected = f"at most {fewest}, the tokens of a sequence besides <sep> and <cls>"
+        raise wrong("num_predict", num_predict, expected)
 
     # Each part gets a budget of targets in proportion to its tokens that can be predicted. The
     # budget is rounded at random, so that every token has the same chance. Example: P = 2, parts of
@@ -368,13 +356,9 @@ def sample_targets(
 
 
 def _in_order(key: np.ndarray) -> np.ndarray:
-    """`np.argsort(key, kind="stable")`, which is several times slower, of keys [B,T] >= 0."""
-    # Read as integers, the bits of non-negative floats have the same order. Their last bits are
-    # replaced by the column, which is what is returned; and so equal keys, those of the tokens of
-    # one n-gram, stay in the order of the text.
-    length = key.shape[1]
-    room = (1 << (length - 1).bit_length()) - 1
-    return np.sort(key.view(np.int64) & ~room | np.arange(length), axis=1) & room
+    """The columns of each row in the order of its keys [B,T]; those of equal keys, such as the
+    tokens of one n-gram, stay in the order of the text."""
+    return np.argsort(key, axis=1, kind="stable")
 
 
 def _flat(columns: np.ndarray, length: int) -> np.ndarray:
