@@ -48,7 +48,7 @@ class Refused(NamedTuple):
 CASES = {
     "rows_rejected_in_prodigy": [({"bad": 8, "good": 16}, None)],
     "snli_wider_rows": ["no such file: .*snli_1.0_train.jsonl"],
-    "brackets_in_paths": ["input_glob: no file matches"],
+    "brackets_in_paths": ["input_glob: found no file that matches"],
     "zip_files": [
         "found the form zip",
         "found the form zip",

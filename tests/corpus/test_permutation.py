@@ -173,7 +173,7 @@ def test_words_are_whole_but_for_one_a_part():
 
 def test_too_many_targets_are_refused():
     with pytest.raises(
-        UserError, match="num_predict is 11, but .* has only 10 tokens besides"
+        UserError, match="num_predict: found 11, expected at most 10, the tokens"
     ):
         draw(2, of=text([1] * 10 + [None] * 54))
     draw(2, of=text([1] * 11 + [None] * 53))
@@ -183,7 +183,7 @@ def test_too_many_targets_are_refused():
         (dataclasses.replace(LEGACY, reuse_len=5), 10),
     ):
         with pytest.raises(
-            UserError, match=f"num_predict is 11, expected at most {most}"
+            UserError, match=f"num_predict: found 11, expected at most {most}"
         ):
             settings.check(most + 3 if settings is SETTINGS else 64)
 
@@ -348,7 +348,7 @@ def test_an_order_of_ones_own(own_order):
             "ranks from 0 to 0, expected 0 to 23",
         ),
         (lambda shape: np.full(shape, 999, np.int32), "ranks from 999 to 999"),
-        (lambda shape: np.zeros(shape, np.float32), "returns float32"),
+        (lambda shape: np.zeros(shape, np.float32), "found float32"),
         (lambda shape: np.zeros(shape[1], np.int32), "of shape \\(24,\\)"),
     ),
 )
@@ -358,7 +358,7 @@ def test_wrong_ranks_of_an_order_are_refused(own_order, ranks, said):
 
     is_target = np.zeros((1, LENGTH), bool)
     is_target[0, [3, 9]] = True
-    with pytest.raises(UserError, match="factorization_order: wrong .*" + said):
+    with pytest.raises(UserError, match="factorization_order wrong: found .*" + said):
         permutation.arrange(
             Random(0, 0, [0], [0]),
             is_target,

@@ -92,7 +92,7 @@ def test_a_link_to_nowhere_and_a_pattern_without_files_are_errors(tree):
     ):
         files.sizes(reading.find_files("*.txt"))
     for patterns in ("a.txt,y*.txt", "sub/circle/none", " , "):
-        with pytest.raises(UserError, match="^text: no file matches '"):
+        with pytest.raises(UserError, match="^text: found no file that matches '"):
             reading.find_files(patterns, "text")
 
 
@@ -319,7 +319,7 @@ def test_files_that_are_not_what_their_names_say_are_refused(tmp_path):
     ):
         read(path, text_a_column="body")
     path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(UserError, match="a.parquet: .*; expected Parquet"):
+    with pytest.raises(UserError, match="a.parquet: found .*, expected Parquet"):
         read(path)
     with pytest.raises(UserError, match="cannot read .*: Is a directory"):
         list(reading.read_chunk(reading.Chunk(str(tmp_path), 0, 10), settings(), None))

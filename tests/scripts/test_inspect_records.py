@@ -231,7 +231,7 @@ def test_everything_from_the_command_line(place, tmp_path):
         (["--input=nowhere"], "input: found no such directory: nowhere"),
         (
             ["--num_predict=62"],
-            "num_predict is 62, expected at most 61 for sequences of 64 tokens",
+            "num_predict: found 62, expected at most 61 for sequences of 64 tokens",
         ),
         (
             ["--output=m.png", "--mask_mode=legacy"],

@@ -125,7 +125,7 @@ def test_vocabulary_has_the_special_ids_and_repeats(sample, short_text):
             "vocab_size: found 30000, expected a size that the text",
         ),
         (["--vocab_size=20"], "vocab_size: found 20, expected a size that"),
-        (["--input_glob=none.txt"], "input_glob: no file matches"),
+        (["--input_glob=none.txt"], "input_glob: found no file that matches"),
     ],
 )
 def test_bad_vocabulary_requests_are_refused_in_one_line(

@@ -83,7 +83,7 @@ def find_files(patterns: str, what: str = "input_glob") -> list[str]:
         part = part.strip()
         paths = files.match(part) if files.is_remote(part) else _local_files(part)
         if not paths:
-            raise UserError(f"{what}: no file matches '{part}'")
+            raise errors.wrong(what, f"no file that matches '{part}'", "one")
         for path in sorted(paths):
             found.setdefault(os.path.realpath(path), path)
     return sorted(found.values())
@@ -93,7 +93,7 @@ def _local_files(pattern: str) -> list[str]:
     paths = []
     for name in files.matching(pattern):
         # A broken link is kept: reading it is an error, while leaving it out would be silent.
-        if os.path.isfile(name) or not os.path.exists(name):
+        if not os.path.isdir(name):
             paths.append(name)
         # follows no links, which may be circles
         for directory, below, names in os.walk(name):
@@ -148,11 +148,6 @@ def chunk_size(total: int) -> int:
     return step
 
 
-def some_of(names: Sequence[str]) -> str:
-    """The name of one file; the number and the first name of several."""
-    return names[0] if len(names) == 1 else f"{len(names)} files ({names[0]}, ...)"
-
-
 @contextlib.contextmanager
 def naming(path: str) -> Iterator[None]:
     """Turns a failure to read the input into a `UserError` that names the file."""
@@ -160,9 +155,8 @@ def naming(path: str) -> Iterator[None]:
         yield
     except (OSError, EOFError, zlib.error) as e:
         why = getattr(e, "strerror", None) or e
-        raise UserError(
-            f"cannot read {getattr(e, 'filename', None) or path}: {why}"
-        ) from None
+        name = getattr(e, "filename", None) or path
+        raise UserError(f"cannot read {name}: {why}") from None
 
 
 @contextlib.contextmanager
@@ -278,8 +272,8 @@ def _from_parquet(
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise UserError(
-            f"{chunk.path}: Parquet needs pyarrow; pip install pyarrow"
+        raise errors.wrong(
+            chunk.path, "no pyarrow", "it for Parquet", "pip install pyarrow"
         ) from None
     field, size = settings.text_a_column, files.size(chunk.path)
     try:
@@ -314,9 +308,8 @@ def _from_parquet(
                             )
                         yield from _document(0, text)
     except (pyarrow.ArrowException, UnicodeDecodeError) as e:
-        raise UserError(
-            f"{chunk.path}: {str(e).splitlines()[0]}; expected Parquet"
-        ) from None
+        found = str(e).splitlines()[0]
+        raise errors.wrong(chunk.path, found, "Parquet") from None
 
 
 def _document(offset: int, text: str) -> Iterator[Optional[CorpusSentence]]:
