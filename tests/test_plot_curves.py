@@ -48,8 +48,9 @@ def test_runs_are_plotted_together(tmp_path, monkeypatch):
     assert 700 < width < 1200 and 600 < height < 1500
     assert done.stdout == f"written: {output}\n"
     found = curves.read(str(runs[1]), "model_dir")
-    assert found.loss == [(4, 1.25), (8, 0.625), (12, 5 / 12)]
-    assert (found.metric, found.evaluated) == ("accuracy", [(0, 4.0), (8, 3.2)])
+    assert found.training == [(4, 1.25), (8, 0.625), (12, 5 / 12)]
+    points = [(0, 4.0), (8, 3.2)]
+    assert found.evaluated == {"accuracy": points, "loss": points}
 
 
 def test_what_is_not_a_run_is_refused(tmp_path):

@@ -20,17 +20,13 @@ class Curves(NamedTuple):
 
     Attributes:
       name: the directory of the run, as it was given.
-      loss: mean of the steps since the row before, of `training.csv`.
-      held_out: loss of each evaluation.
-      metric: name of the metric that selects the best checkpoint; "loss": there is no other.
-      evaluated: its values.
+      training: mean loss of the steps since the row before, of `training.csv`.
+      evaluated: by metric, of the one that selects the best checkpoint and of the loss.
     """
 
     name: str
-    loss: list[tuple[int, float]]
-    held_out: list[tuple[int, float]]
-    metric: str
-    evaluated: list[tuple[int, float]]
+    training: list[tuple[int, float]]
+    evaluated: dict[str, list[tuple[int, float]]]
 
 
 def read(model_dir: str, flag: str) -> Curves:
@@ -40,34 +36,31 @@ def read(model_dir: str, flag: str) -> Curves:
     # Pretraining and fine-tuning keep the same two files.
     journal = os.path.join(model_dir, JOURNAL_NAME)
     kept = os.path.join(model_dir, EVALUATIONS_NAME)
-    run = Curves(model_dir.rstrip("/"), [], [], "loss", [])
+    run = Curves(model_dir.rstrip("/"), [], {})
     try:
         if os.path.exists(journal):
             with open(journal, newline="", encoding="utf-8", errors="replace") as f:
                 for row in csv.DictReader(f):
-                    run.loss.append((int(row["step"]), float(row["loss"])))
+                    run.training.append((int(row["step"]), float(row["loss"])))
         if os.path.exists(kept):
             with open(kept, encoding="utf-8") as f:
                 found = json.load(f)
-            run = run._replace(metric=found["metric"])
-            for one in found["evaluations"]:
-                run.evaluated.append((one["step"], _number(one[run.metric])))
-                if "loss" in one:
-                    run.held_out.append((one["step"], _number(one["loss"])))
-    except (ValueError, KeyError, TypeError) as e:
-        raise wrong(
-            flag, f"damaged {journal} or {EVALUATIONS_NAME} ({e!r})", "a run"
-        ) from None
-    if not run.loss and not run.evaluated:
+            for metric in dict.fromkeys((found["metric"], "loss")):
+                points = run.evaluated.setdefault(metric, [])
+                for one in found["evaluations"]:
+                    points.append((one["step"], _number(one.get(metric))))
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
+        found = f"damaged {journal} or {EVALUATIONS_NAME} ({e!r})"
+        raise wrong(flag, found, "a run") from None
+    if not run.training and not any(run.evaluated.values()):
         found = f"no loss in {JOURNAL_NAME} and no evaluation in {EVALUATIONS_NAME}"
-        raise wrong(
-            f"{flag}: {model_dir}", found, "a run that came to its first log line"
-        )
+        expected = "a run that came to its first log line"
+        raise wrong(f"{flag}: {model_dir}", found, expected)
     return run
 
 
 def _number(value: Optional[float]) -> float:
-    """A value of `evaluations.json`, in which null is an undefined metric: a gap in its curve."""
+    """A value of `evaluations.json`; null, an undefined metric, is a gap in its curve."""
     return math.nan if value is None else float(value)
 
 
@@ -77,26 +70,21 @@ def plot(path: str, runs: Sequence[Curves]) -> None:
 
     metrics = ["loss"]
     for run in runs:
-        if run.evaluated and run.metric not in metrics:
-            metrics.append(run.metric)
+        for metric in run.evaluated:
+            if metric not in metrics:
+                metrics.append(metric)
     height = 1 + 2.6 * len(metrics)
     drawn = Figure(figsize=(8, height), dpi=110, layout="constrained")
     panels = drawn.subplots(len(metrics), 1, sharex=True, squeeze=False)[:, 0]
     for number, run in enumerate(runs):
         color: Any = f"C{number % 10}"  # of matplotlib's ten
-        # Matplotlib leaves out a line whose label begins with _, as a name may.
-        if run.loss:
-            label = f"training, {run.name}"
-            panels[0].plot(
-                *zip(*run.loss), color=color, linewidth=1.2, alpha=0.6, label=label
-            )
-        dots = dict(
-            color=color, marker="o", markersize=4, label=f"evaluation, {run.name}"
-        )
-        if run.held_out:
-            panels[0].plot(*zip(*run.held_out), linestyle="--", **dots)
-        if run.metric != "loss" and run.evaluated:
-            panels[metrics.index(run.metric)].plot(*zip(*run.evaluated), **dots)
+        if run.training:
+            line: Any = dict(linewidth=1.2, alpha=0.6, label=f"training, {run.name}")
+            panels[0].plot(*zip(*run.training), color=color, **line)
+        dots: Any = dict(marker="o", markersize=4, label=f"evaluation, {run.name}")
+        for metric, points in run.evaluated.items():
+            panel = panels[metrics.index(metric)]
+            panel.plot(*zip(*points), linestyle="--", color=color, **dots)
     for panel, metric in zip(panels, metrics):
         panel.set_ylabel(metric)
         panel.grid(color="#dddddd", linewidth=0.6)
