@@ -1,4 +1,4 @@
-"""What the scripts that run several programs share: stages, settings, names in flags, tables."""
+"""A stage of a script that runs several programs."""
 
 import os
 import shlex
@@ -7,8 +7,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from xlnet.support import files
-from xlnet.support.errors import UserError
+from xlnet.support.errors import wrong
 
 ROOT = sys.path[0]
 
@@ -16,39 +15,10 @@ ROOT = sys.path[0]
 def stage(title, program, *arguments, **flags):
     """Shows a command and runs it; stops everything if it fails."""
     words = ["-m", *program.split()] if program.startswith("xlnet ") else [program]
-    command = (
-        words + list(arguments) + ["--{}={}".format(*item) for item in flags.items()]
-    )
-    print(
-        "\n== {}\n$ python {}".format(
-            title, " ".join(shlex.quote(word) for word in command)
-        ),
-        flush=True,
-    )
-    status = subprocess.run(
-        [sys.executable] + command, cwd=ROOT, check=False
-    ).returncode
-    if status:
-        raise UserError(
-            f"{program} failed with status {status}; its own message is above"
-        )
-
-
-def keep_settings(directory, **settings):
-    """Writes the settings of a run beside its files.
-
-    Stages leave alone what is there, so that the files of a run with other settings would stay.
-
-    Raises:
-      UserError: the directory is that of a run with other settings.
-    """
-    path = os.path.join(directory, "settings.json")
-    if not os.path.exists(path):
-        files.write_json(path, settings)
-    kept = files.read_json(path, "settings")
-    for name, value in settings.items():
-        if kept.get(name) != value:
-            raise UserError(
-                f"{name}: {value}, but the files in {directory} are made with {kept.get(name)} "
-                f"({path}); give that, or another out_dir"
-            )
+    flags = [f"--{name}={value}" for name, value in flags.items()]
+    command = [*words, *arguments, *flags]
+    print(f"\n== {title}\n$ python {shlex.join(command)}", flush=True)
+    done = subprocess.run([sys.executable, *command], cwd=ROOT, check=False)
+    if done.returncode:
+        found = f"status {done.returncode}; its own message is above"
+        raise wrong(program, found, "0")

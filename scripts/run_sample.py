@@ -10,7 +10,7 @@ import os
 import time
 
 import numpy as np
-from recipes import ROOT, keep_settings, stage
+from recipes import ROOT, stage
 
 from xlnet.commands import cli
 from xlnet.corpus.tokenizer import Tokenizer
@@ -66,12 +66,6 @@ def main(settings):
     out = os.path.relpath(settings.out_dir, ROOT)
     os.chdir(ROOT)
     path = lambda *parts: os.path.join(out, *parts)
-    keep_settings(
-        out,
-        pretrain_steps=settings.pretrain_steps,
-        finetune_steps=settings.finetune_steps,
-        seed=settings.seed,
-    )
     stage(
         "1/6 a corpus and a classification set: documentation of Python 3.11.7",
         "xlnet sample",

@@ -348,7 +348,7 @@ def test_an_order_of_ones_own(own_order):
             "ranks from 0 to 0, expected 0 to 23",
         ),
         (lambda shape: np.full(shape, 999, np.int32), "ranks from 999 to 999"),
-        (lambda shape: np.zeros(shape, np.float32), "found float32"),
+        (lambda shape: np.zeros(shape, np.float32), "float32"),
         (lambda shape: np.zeros(shape[1], np.int32), "of shape \\(24,\\)"),
     ),
 )
