@@ -224,6 +224,13 @@ def penalized_pieces(vocabulary):
     return found
 
 
+def test_a_folder_without_a_vocabulary_is_refused(folder, tmp_path):
+    model = folder("lm")
+    (model.path / "spiece.model").unlink()
+    with pytest.raises(UserError, match="^spiece_model_file: found no such file: "):
+        model.convert(tmp_path / "out")
+
+
 def test_another_cleaning_is_refused(folder, tmp_path):
     with pytest.raises(UserError, match="remove_space: found False"):
         folder().edit_tokenizer(remove_space=False).convert(tmp_path / "out")
@@ -285,7 +292,7 @@ def test_columns_of_answers(folder, tmp_path):
 def test_tags_say_their_scheme(folder, tmp_path, tags, scheme):
     """Tags stay in the order of the outputs, whatever it is."""
     labels = {str(id): tag for id, tag in enumerate(tags.split())}
-    model = folder("token_classification").edit(id2label=labels)
+    model = folder("token_classification").edit(id2label=labels, problem_type="any")
     model.convert(tmp_path / "ours")
     kept = stored(tmp_path / "ours", "run.json")["task"]
     assert kept["kind"] == "tagging" and kept["head"] == "tagging_custom"

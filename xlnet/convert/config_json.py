@@ -116,6 +116,8 @@ def read(given: Mapping[str, Any], path: str) -> dict[str, Any]:
         by_count = SCORE if len(labels) == 1 else ONE_LABEL
         values["problem_type"] = values["problem_type"] or by_count
         allowed["problem_type"] = (ONE_LABEL, MANY_LABELS, SCORE)
+    else:
+        values["problem_type"] = None
     if name in _SUMMED_UP:
         # With a projection the vector goes through tanh, without one it stays as it is: older
         # files have null there.
@@ -230,8 +232,8 @@ def describe_theirs(
         choices = names_in(columns["choice_columns"])
         if not choices:
             raise wrong("choice_columns", "nothing", "the columns of the answers")
-        # The labels of the model if there is one for each column; else numbers from 0 on.
-        if len(labels) != len(choices):
+        # The labels of the model if it has one for each column; else numbers from 0 on.
+        if names == DEFAULTS["id2label"] or len(labels) != len(choices):
             labels = [str(number) for number in range(len(choices))]
     # The section `task` as training here would have written it.
     stored: dict[str, Any] = {

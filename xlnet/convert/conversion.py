@@ -75,6 +75,7 @@ def to_huggingface(
     directory = os.path.dirname(prefix)
     config = XLNetConfig(json_path=os.path.join(directory, CONFIG_NAME))
     vocabulary = spiece_model_file or os.path.join(directory, SPIECE_NAME)
+    files.require_file(vocabulary, "spiece_model_file")
     tokenizer = Tokenizer(vocabulary)
     run_document.check_vocabulary(directory, tokenizer, "input")
     _check_size(tokenizer, config)

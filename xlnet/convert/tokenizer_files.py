@@ -38,6 +38,7 @@ def read(folder: str, spiece_model_file: Optional[str]) -> Tokenizer:
         where = f"{CONFIG_NAME} of {folder}: remove_space"
         raise wrong(where, stored["remove_space"], "true")
     path = spiece_model_file or os.path.join(folder, SPIECE_NAME)
+    files.require_file(path, "spiece_model_file")
     uncased = stored.get("do_lower_case", False)
     return Tokenizer(path, uncased, stored.get("keep_accents", False))
 
