@@ -341,14 +341,3 @@ def test_a_label_is_text(tmp_path, caplog, name, multi_label):
 def test_a_column_that_is_named_twice_is_refused(tmp_path, flags):
     with pytest.raises(UserError, match="found 'A,A', expected columns that differ"):
         trained(tmp_path, "text,A,label\na,1,A\nb,0,A\n", **flags)
-
-
-@pytest.mark.parametrize("name", ["x.csv", "x.jsonl"])
-def test_a_file_to_predict_that_misses_a_column_names_the_flag(tmp_path, name):
-    rows = {"x.csv": "body\nb\n", "x.jsonl": '{"body": "b"}\n'}[name]
-    task, _ = trained(tmp_path, "text,label\na,0\nb,1\n", "train.csv")
-    (tmp_path / name).write_text(rows)
-    with pytest.raises(
-        UserError, match=f"{name}: found no column 'text' in body.*--text_a_column"
-    ):
-        parsing.read_to_predict(task, str(tmp_path / name))

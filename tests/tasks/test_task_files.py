@@ -149,20 +149,6 @@ def test_files_of_known_tasks(tmp_path, task, split, name, lines, expected):
         assert TASKS[task].scorer.gold_labels(rows).dtype == np.float32
 
 
-def test_both_parts_of_mnli(tmp_path):
-    for part in ("matched", "mismatched"):
-        write(
-            tmp_path,
-            f"dev_{part}.tsv",
-            "index\tsentence1\tsentence2\tgold_label",
-            f"0\t{part}\tb\tneutral",
-        )
-    assert [row.pairs[0][0] for row in rows_of("mnli", tmp_path, "dev")] == [
-        "matched",
-        "mismatched",
-    ]
-
-
 def test_blank_lines_come_before_names(tmp_path):
     (tmp_path / "x.tsv").write_bytes(b"\n" * 60 + b"sentence\tlabel\na\t1\n")
     rows = TASKS["sst-2"].reader.read(str(tmp_path / "x.tsv"), True)
