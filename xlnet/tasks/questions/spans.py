@@ -337,14 +337,39 @@ class SpanScorer(contract.Scorer):
     ) -> dict:
         """The official script's numbers. Where some questions have no answer, also those of the
         questions with and without one, and the best over all thresholds."""
-        rows = gold_labels
+        rows, rule = gold_labels, self.options.scoring
         # The best text of each question, as if it had an answer.
-        best = self.results(rows, values, threshold=1.0)
-        texts = [answer.text for answer in best]
-        null = np.array([answer.null_probability for answer in best])
-        found = answers.metrics(texts, null, threshold, rows, self.options.scoring)
+        found_answers = self.results(rows, values, threshold=1.0)
+        texts = [answer.text for answer in found_answers]
+        null = np.array([answer.null_probability for answer in found_answers])
+        of_best = answers.scores(rule, texts, rows)
+        of_none = answers.scores(rule, [""] * len(rows), rows)
+        written = np.where(null[:, None] > threshold, of_none, of_best)
+        has_answer = np.array([bool(row.label) for row in rows])
+        parts = {"": has_answer | True, "HasAns_": has_answer, "NoAns_": ~has_answer}
+        found: dict[str, float] = {}
+        for name, chosen in parts.items():
+            if chosen.any():
+                exact, f1 = 100.0 * written[chosen].mean(axis=0)
+                found[name + "exact"] = float(exact)
+                found[name + "f1"] = float(f1)
+
+        # As in the official script, the questions are answered one after the other, those with the
+        # surest answers first. One with an answer then adds its value; one without loses the 1 that
+        # it has as long as no answer is predicted, unless the predicted text is empty anyway.
+        for i, text in enumerate(texts):
+            if not has_answer[i]:
+                of_best[i] = -1.0 if text else 0.0
+        order = np.argsort(null, kind="stable")
+        thresholds = [0.0, *null[order].tolist()]
+        unanswerable = np.count_nonzero(~has_answer)
+        for name, column in zip(("exact", "f1"), of_best[order].T):
+            totals = np.cumsum([unanswerable, *column])
+            best = int(np.argmax(totals))
+            found["best_" + name] = 100.0 * float(totals[best]) / len(rows)
+            found[f"best_{name}_thresh"] = thresholds[best]
         names = list(self.task.metrics)
-        if not all(row.label for row in rows):
+        if not has_answer.all():
             names += found
         return {name: found[name] for name in names}
 
