@@ -131,10 +131,6 @@ def test_columns_of_other_names_are_given_by_the_flag_of_the_error(tmp_path, mod
     found = json.loads(done.stdout)
     assert (found["n"], found["token"]) == (["1"], ["kamat"])
     assert len(found["predicted"]) == 1
-    done = command.run("xlnet predict", text_a_column="word", header="names", **flags)
-    assert done.returncode == 1
-    assert "expected 'word' with words" in done.stderr
-    assert done.stderr.endswith("; --text_a_column\n")
 
 
 def test_a_misspelt_directory_of_an_output_is_not_made(tmp_path, model_of):
@@ -183,22 +179,6 @@ def test_several_files_are_predicted_into_a_directory(tmp_path, monkeypatch, mod
             path == "a.csv"
         )
     assert len(list((tmp_path / "out").iterdir())) == 3
-
-
-def test_a_bad_file_is_one_line(tmp_path, monkeypatch, model_of):
-    """Before anything is predicted."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.txt").write_bytes(b"rokmi\n")
-    (tmp_path / "b.txt").write_bytes(b"")
-    done = command.run(
-        "xlnet predict",
-        model_dir=model_of("regression"),
-        input="?.*",
-        output="out/",
-        input_format="text",
-    )
-    (line,) = done.errors
-    assert done.returncode == 1 and "b.txt" in line and not list(tmp_path.glob("out/*"))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 from helpers import command
-from helpers.finetuning import Workspace, make_files, make_vocabulary, weights
+from helpers.finetuning import weights
 from helpers.models import make_model
 from helpers.paths import RELEASED
 
@@ -364,27 +364,6 @@ def test_what_cannot_be_exported(quick_start, models, tmp_path, monkeypatch, cap
     )
     missing = message if tensorflow_text else "raw text: found no tensorflow-text"
     assert "note: no signature text: " + missing in caplog.text
-
-
-def test_after_a_training(quick_start, tmp_path):
-    """Each export is the next version."""
-    make_files(tmp_path)
-    make_vocabulary(tmp_path / "sp.model", 37)
-    work = Workspace(tmp_path)
-    assert work.run("--do_train", train_steps=1, max_seq_length=8).returncode == 0
-    for number, precision, dtype in ((1, "fp32", "float32"), (2, "bf16", "bfloat16")):
-        done = command.run(
-            "xlnet export",
-            "--model_dir=" + work.path("model"),
-            "--output=" + work.path("model", "export"),
-            "--precision=" + precision,
-        )
-        assert done.returncode == 0
-        assert re.search(
-            rf"exported \S+model.ckpt-1 to \S+/{number}: signatures ids(, text)?, {dtype}$",
-            done.stdout,
-            re.MULTILINE,
-        )
 
 
 def test_weights_alone(tmp_path):

@@ -322,19 +322,3 @@ def test_a_long_prompt_does_not_multiply_the_cost_of_short_ones(either, monkeypa
     monkeypatch.setattr(generation, "_generate", counted)
     assert_equal_texts(together(either, prompts, **settings), alone)
     assert len(sizes) > 1 and max(sizes) <= 60
-
-
-@pytest.mark.parametrize(
-    "settings, message",
-    [
-        (dict(stop=[1]), r"stop: found \[1\], expected a text"),
-        (dict(temperature=-1.0), "temperature"),
-        (dict(temperature=10**400), "temperature"),
-        (dict(top_p=1.5), "top_p: found 1.5, expected at most 1 and more than 0"),
-        (dict(top_c=1), "settings: found 'top_c', expected max_tokens"),
-    ],
-    ids=str,
-)
-def test_wrong_settings_are_named(settings, message):
-    with pytest.raises(UserError, match=message):
-        from_keywords(GenerationSettings, settings)

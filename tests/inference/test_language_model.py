@@ -30,40 +30,6 @@ def test_blanks_in_any_order_equal_a_forward_with_explicit_masks(permuted, order
     np.testing.assert_allclose(said, expected, atol=1e-5)
 
 
-def test_writing_on_from_a_prompt_equals_a_forward_over_everything(permuted):
-    """The prompt is seen by all, what follows one after the other; more than the slots hold."""
-    size, prompt = 6, 5
-    with permuted.model.reading(size) as reading:
-        said = [reading.read(TEXT[None, :prompt], range(prompt), [prompt])[0, 0]]
-        for i in range(prompt, LENGTH - 1):
-            said.append(reading.read(TEXT[None, [i]], [i], [i + 1])[0, 0])
-    hidden = hidden_in_order(LENGTH, range(prompt, LENGTH))
-    i, j = np.indices(hidden.shape)
-    # A token that is read takes the slot of the one `size` before it; a blank comes after it.
-    expected = [
-        permuted.at_once(
-            TEXT,
-            hidden | np.where(i == blank, i - 1 - j >= size, i - j >= size),
-            [blank],
-        )[0]
-        for blank in range(prompt, LENGTH)
-    ]
-    np.testing.assert_allclose(said, expected, atol=1e-5)
-
-
-def test_a_causal_network_reads_on_as_if_at_once(causal):
-    """In pieces of any size, also when the oldest tokens have given way: a span for each token."""
-    size, edges = 4, [0, 2, *range(4, LENGTH + 1)]
-    with causal.model.reading(size) as reading:
-        said = [
-            reading.read(TEXT[None, low:high], range(low, high))[0, 0]
-            for low, high in zip(edges, edges[1:])
-        ]
-    i, j = np.indices((LENGTH, LENGTH))
-    expected = causal.at_once(TEXT, i - j >= size)
-    np.testing.assert_allclose(said, expected[np.array(edges[1:]) - 1], atol=1e-5)
-
-
 def test_rows_go_on_from_those_that_were_kept(permuted):
     start = np.array([[1, 2, 3]])
 
@@ -85,21 +51,6 @@ def test_rows_go_on_from_those_that_were_kept(permuted):
         np.testing.assert_allclose(both[row], alone(*ids), atol=1e-5)
     for row, ids in enumerate(((5, 6), (5, 7), (4, 6))):
         np.testing.assert_allclose(three[row], alone(*ids), atol=1e-5)
-
-
-def test_readings_do_not_disturb_each_other(causal):
-    """Each has its keys and values on the device."""
-    model = causal.model
-    with model.reading(8) as reading:
-        reading.read(TEXT[None, :3], range(3))
-        expected = reading.read(TEXT[None, [3]], [3])
-    with model.reading(8) as waiting:
-        waiting.read(TEXT[None, :3], range(3))
-        with model.reading(6) as other:
-            other.read(TEXT[None, :2], range(2))
-        np.testing.assert_allclose(
-            waiting.read(TEXT[None, [3]], [3]), expected, atol=1e-6
-        )
 
 
 @pytest.mark.parametrize(

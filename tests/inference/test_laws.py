@@ -14,8 +14,6 @@ from xlnet.runs import model_files
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.devices import DeviceSettings
 
-pytestmark = pytest.mark.slow
-
 WORDS = st.lists(
     st.sampled_from(["kamat", "tel", "okro", "mi", "solkit", "dar", "x"]),
     min_size=1,
@@ -82,6 +80,7 @@ def parts(value):
     return sum((one for one, _ in found), []), sum((one for _, one in found), [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ASK)
 @law(2, 100, pairs=PAIRS)
 def test_a_prediction_depends_on_its_text_alone(models, kind, pairs):

@@ -6,7 +6,6 @@ import time
 
 import pytest
 from helpers.serving import wait_until
-from starlette.exceptions import HTTPException
 
 from xlnet.server import limits
 from xlnet.server.turns import Computing, Dropped, Turns
@@ -107,19 +106,6 @@ def test_prompts_that_arrive_together_are_continued_together(monkeypatch):
 
     asyncio.run(story())
     assert batches == [20, 1]
-
-
-def test_no_more_wait_than_the_limit():
-    async def story():
-        computing = Computing(lambda call, rows: rows, Turns())
-        with computing.counted(2 * limits.MAX_WAITING):  # when nothing else waits
-            with pytest.raises(
-                HTTPException, match="instances wait already, at most 1024 may"
-            ):
-                computing.check_waiting()
-        computing.check_waiting()
-
-    asyncio.run(story())
 
 
 def test_what_nobody_waits_for_ends_before_its_next_call():
