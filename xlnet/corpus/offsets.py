@@ -11,18 +11,16 @@ from __future__ import annotations
 
 import collections
 import re
-import sys
 import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from xlnet.corpus.tokenizer import WORD_START, Tokenizer, clean_text
+from xlnet.corpus.tokenizer import WORD_START, Tokenizer
 
 _QUOTES = re.compile("``|''")  # two characters of which cleaning makes one
 _SPACES = " " + WORD_START  # characters that SentencePiece takes for spaces
-_SPACE, _NOT_YET = 254, 255  # in the table of widths
 
 
 class Aligned(NamedTuple):
@@ -42,7 +40,7 @@ class Aligner:
 
     def __init__(self, tokenizer: Tokenizer):
         self._tokenizer = tokenizer
-        self._widths = np.full(sys.maxunicode + 1, _NOT_YET, np.uint8)
+        self._widths: dict[str, int] = {}
 
     def encode(self, texts: Sequence[str]) -> list[Aligned]:
         """The pieces of each text; their ids are those of `Tokenizer.encode_lines`."""
@@ -86,48 +84,39 @@ class Aligner:
         self, text: str, length: int, starts: np.ndarray, ends: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """The positions in the text of positions in the cleaned text, which has C characters."""
-        # How many characters cleaning makes of each character; of several spaces it keeps the
-        # first.
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-        widths = self._widths_of(codes)
-        is_space = widths == _SPACE
-        words = np.flatnonzero(~is_space)
-        if len(words):
-            kept = is_space & ~np.append(True, is_space[:-1])  # the first of several
-            kept[words[-1] + 1 :] = False
-            widths[is_space] = kept[is_space]
-        else:
-            widths[:] = 0
-        for match in _QUOTES.finditer(text):
-            widths[match.start() + 1] = 0
-        # A character that is removed, such as a combining accent, belongs to the one before it.
-        begins = np.repeat(np.arange(len(codes)), widths)
+        second_quotes = {match.start() + 1 for match in _QUOTES.finditer(text)}
+        begins: list[int] = []  # of each character of the cleaned text
+        free: list[int] = []  # spaces, and characters that are not removed
+        has_word = False
+        space = -1  # the first of several spaces before a word, which cleaning keeps
+        for place, character in enumerate(text):
+            if character.isspace():
+                free.append(place)
+                space = place if space < 0 else space
+                continue
+            if space >= 0 and has_word:
+                begins.append(space)
+            space, has_word = -1, True
+            width = 0 if place in second_quotes else self._width(character)
+            begins += [place] * width
+            if width:
+                free.append(place)
         if len(begins) != length:
             raise RuntimeError(
                 f"{len(begins)} characters from {text!r}, expected {length}"
             )
-        free = np.append(np.flatnonzero((widths > 0) | is_space), len(codes))
-        stops = np.append(0, free[np.searchsorted(free, begins, "right")])
+        # A character that is removed, such as a combining accent, belongs to the one before it.
+        free.append(len(text))
+        stops = np.append(0, np.array(free)[np.searchsorted(free, begins, "right")])
         found = np.append(begins, len(text))[starts]
         last = np.where(starts < ends, stops[ends], found)
         return found.astype(np.int32), last.astype(np.int32)
 
-    def _widths_of(self, codes: np.ndarray) -> np.ndarray:
-        """The number of characters that cleaning makes of each, uint8 [N]; `_SPACE` for spaces."""
-        for code in np.unique(codes[self._widths[codes] == _NOT_YET]).tolist():
-            character = chr(code)
-            if character.isspace():
-                self._widths[code] = _SPACE
-                continue
-            self._widths[code] = len(
-                clean_text(
-                    character,
-                    self._tokenizer.uncased,
-                    remove_space=False,
-                    keep_accents=self._tokenizer.keep_accents,
-                )
-            )
-        return self._widths[codes]
+    def _width(self, character: str) -> int:
+        """The number of characters that cleaning makes of one that is no space."""
+        if character not in self._widths:
+            self._widths[character] = len(self._tokenizer.clean(character))
+        return self._widths[character]
 
 
 PieceSpan = collections.namedtuple("PieceSpan", "first last")  # pieces
