@@ -138,13 +138,6 @@ def test_each_round_is_of_the_whole_text_and_both_directions(
         assert batch == 1 or abs(backward - batch * (directions - 1) / 2) < 1
 
 
-def test_the_first_sequence_of_a_stream_says_that_it_starts(read, epochs):
-    starts = np.arange(2 * read.epoch) % read.sequences == 0
-    np.testing.assert_array_equal(
-        epochs["starts_stream"], np.stack([starts] * BATCH, axis=1).astype(np.int32)
-    )
-
-
 def test_eager_batches_are_those_of_a_graph(read, epochs):
     found = list(zip(range(3), read.dataset()))
     assert_equal(

@@ -127,17 +127,6 @@ def test_one_seed_draws_these():
     assert drawn.rank[0].tolist() == RANK
 
 
-def test_draws_do_not_depend_on_the_batch():
-    is_special, word_start = text()
-    together, _ = draw(5)
-    for row in (3, 0):
-        alone = permutation.sample(
-            Random(0, 0, [row], [0]), is_special[None], word_start[None], [0], SETTINGS
-        )
-        for one, all_rows in zip(alone, together):
-            np.testing.assert_array_equal(one[0], all_rows[row])
-
-
 def test_every_key_has_numbers_of_its_own():
     keys = list(itertools.product((0, 1), repeat=4))
     numbers = [

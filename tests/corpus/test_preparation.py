@@ -286,14 +286,6 @@ def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path, capsys):
     assert " sequences left out to make streams equal, " in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("total", [50_000_000, 20_000_000_000])
-def test_what_a_merge_of_32_tasks_cuts_is_little(total):
-    """All tasks are cut to the shortest."""
-    parts = preparation.split_chunks(reading.cut(["a"], [total]), 32)
-    shortest = min(sum(chunk.end - chunk.begin for chunk in part) for part in parts)
-    assert 32 * shortest > 0.9 * total
-
-
 # Beam: in an environment that has it.
 
 

@@ -96,17 +96,6 @@ def test_a_link_to_nowhere_and_a_pattern_without_files_are_errors(tree):
             reading.find_files(patterns, "text")
 
 
-def test_chunks_cover_each_file():
-    chunks = reading.cut(["a.txt", "b.gz", "c.txt"], [25, 45, 0], 10)
-    assert chunks == [
-        ("a.txt", 0, 10),
-        ("a.txt", 10, 20),
-        ("a.txt", 20, 25),
-        ("b.gz", 0, 45),
-    ]
-    assert not reading.cut([], [])
-
-
 # Forms: what comes out.
 
 
@@ -221,20 +210,6 @@ def test_the_part_of_a_document_depends_on_its_text_alone(tmp_path):
     assert {tuple(each) for each in held_out} < {tuple(each) for each in more}
     train, left_out = read(path, split="train")
     assert left_out == len(held_out) and len(train) == 2 * (2000 - left_out)
-
-
-def test_sentences_that_follow_without_a_space_are_joined(tmp_path):
-    path = write(tmp_path / "a.txt", "好。是！ 不\n\n人。“Is it?” No?人\n\n")
-    sentences, _ = read(path, input_format="paragraphs")
-    assert [(each.text, each.is_joined) for each in sentences] == [
-        ("好。", False),
-        ("是！", True),
-        ("不", False),
-        ("人。", False),
-        ("“Is it?”", True),
-        ("No?", False),
-        ("人", True),
-    ]
 
 
 # Bad input.

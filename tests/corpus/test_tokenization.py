@@ -89,22 +89,6 @@ def test_comma_rule_for_the_whole_released_vocabulary(released):
         assert t.split_ids[plain(t).piece_to_id(piece)] == plain(t).piece_to_id(parts)
 
 
-@pytest.mark.parametrize(
-    "text, settings, expected",
-    [
-        ("  a \t b\nc  ", {}, "a b c"),
-        ("  a \t b", {"remove_space": False}, "  a \t b"),
-        ("``so'' it", {}, '"so" it'),
-        ("Ünïcode", {"keep_accents": True}, "Ünïcode"),
-        ("Ünïcode ÀB", {"lower": True}, "unicode ab"),
-        ("\ufb01x", {"keep_accents": True}, "\ufb01x"),
-        ("a\u0085b\u00a0c", {}, "a b c"),
-    ],
-)
-def test_clean_text(text, settings, expected):
-    assert clean_text(text, **settings) == expected
-
-
 # What may go wrong where lines are joined: blanks, quotes, marks, letters that depend on others.
 ODD = list(
     "aZé13,.`'\"<> \t\n\r\x0b\x0c\x1c\x1f\x85\xa0\u1680\u2003\u2028\u3000\u0301\u0308\u0327"
@@ -164,11 +148,6 @@ def test_ids_as_array_are_those_of_each_line(tiny):
     assert tiny.encode_lines(many) == [tiny.ids(line) for line in many]
     assert [array.shape for array in tiny.encode_to_array([])] == [(0,)] * 2
     assert tiny.encode_lines([]) == []
-
-
-def test_uncased_lowers_before_pieces(tiny):
-    uncased = Tokenizer(tiny.path, uncased=True)
-    assert uncased.ids("The CAT") == tiny.ids("the cat") != tiny.ids("The CAT")
 
 
 def test_half_a_character_is_refused(tiny):

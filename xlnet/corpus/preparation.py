@@ -243,7 +243,7 @@ def remove_other_streams(job: RecordsJob) -> None:
     described = {**job.description, "files": list(job.digests)}
     if files.exists(path) and files.read_json(path, "save_dir") == described:
         return
-    streams = os.path.join(glob.escape(job.directory), "stream-*")
+    streams = os.path.join(glob.escape(job.directory), "stream-*.tfrecord")
     files.remove(files.match(streams))
     files.write_json(path, described)
 
