@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
@@ -52,36 +51,30 @@ class AdamW(tf.train.Optimizer):
     same gradients: those of the global batch, reduced and clipped.
 
     Args:
+      settings: `weight_decay` (see `decays`), `adam_epsilon`, `ema_decay`; the original
+        implementation's rule with weight decay has no bias correction.
       rate: the learning rate of the step, float32 scalar.
       step: scalar, number of updates so far, skipped ones not counted.
-      epsilon: of Adam.
-      weight_decay: 0: off. See `decays`.
-      bias_correction: False for the original implementation's rule with weight decay.
       rate_factors: factors of the learning rate by the names of variables; 1 for others.
-      average_decay: per-step decay of the EMA of the weights; 0: off.
       is_valid: bool scalar; False skips the update, whatever the gradients are. None: always valid.
     """
 
     def __init__(
         self,
+        settings: OptimizationSettings,
         rate: tf.Tensor,
         step: tf.Tensor,
-        *,
-        epsilon: float,
-        weight_decay: float = 0.0,
-        bias_correction: bool = True,
-        rate_factors: Mapping[str, float] = MappingProxyType({}),
-        average_decay: float = 0.0,
-        is_valid: Optional[tf.Tensor] = None,
+        rate_factors: Mapping[str, float],
+        is_valid: Optional[tf.Tensor],
     ):
         super().__init__(use_locking=False, name="Adam")
-        self._weight_decay = weight_decay
+        self._settings = settings
         self._rate_factors = rate_factors
-        self._average_decay = average_decay
         self._is_valid = is_valid
         self._updates = tf.cast(step + 1, tf.float32)
         power1, power2 = BETA1**self._updates, BETA2**self._updates
-        if not bias_correction:  # the fused kernel's correction factor is 1 then
+        if settings.legacy_optimizer and settings.weight_decay:
+            # The fused kernel's correction factor is 1 then.
             power1, power2 = tf.constant(0.0), tf.constant(0.0)
         beta1, beta2 = tf.constant(BETA1), tf.constant(BETA2)
         if is_valid is not None:  # betas of 1 and a rate of 0 change nothing
@@ -94,13 +87,13 @@ class AdamW(tf.train.Optimizer):
             "beta2_power": power2,
             "beta1": beta1,
             "beta2": beta2,
-            "epsilon": tf.constant(epsilon),
+            "epsilon": tf.constant(settings.adam_epsilon),
         }
 
     def _create_slots(self, var_list: Sequence[tf.Variable]) -> None:
         # The two moments under Adam's names, as TensorFlow's Adam would have them.
         slots = [("m", self._name), ("v", self._name)]
-        if self._average_decay:
+        if self._settings.ema_decay:
             slots.append((AVERAGE, AVERAGE))
         for variable in var_list:
             shape, dtype = variable.shape, variable.dtype.base_dtype
@@ -139,11 +132,12 @@ class AdamW(tf.train.Optimizer):
         if self._is_valid is not None:
             grad = tf.where(self._is_valid, grad, tf.zeros_like(grad))
         decayed = []
-        if self._weight_decay and decays(name):
+        weight_decay = self._settings.weight_decay
+        if weight_decay and decays(name):
             # After the gradient: all reads of the weight in this step are done by then, and the
             # variable changes in place, as nothing holds its old value.
             with tf.control_dependencies([grad]):
-                change = rate * self._weight_decay * var.read_value()
+                change = rate * weight_decay * var.read_value()
                 decayed = [var.assign_sub(change, read_value=False)]
         # The fused kernel of tf.train, with gradient g, betas b1 and b2, update t:
         #
@@ -158,12 +152,12 @@ class AdamW(tf.train.Optimizer):
                 grad=grad,
                 **self._scalars,
             )
-        return self._average(var, update) if self._average_decay else update
+        return self._average(var, update) if self._settings.ema_decay else update
 
     def _average(self, var: tf.Variable, update: tf.Operation) -> tf.Operation:
         """The EMA of the weights with bias correction: the mean of the weights after all updates,
-        in which the weight of an older one decays by `average_decay` a step."""
-        decay = self._average_decay
+        in which the weight of an older one decays by `ema_decay` a step."""
+        decay = self._settings.ema_decay
         average = self.get_slot(var, AVERAGE)
         # After n updates, the mean of w_1 ... w_n with the weights decay^(n - i), step by step:
         # average += (1 - decay) / (1 - decay^n) · (w_n - average). Its first value is w_1.
@@ -319,16 +313,8 @@ def minimize(
 
     # The update.
     rate = learning_rate(settings, step)
-    adam = AdamW(
-        rate,
-        loss_scale.updates if loss_scale else step,
-        epsilon=settings.adam_epsilon,
-        weight_decay=settings.weight_decay,
-        rate_factors=rate_factors,
-        bias_correction=not (settings.legacy_optimizer and settings.weight_decay),
-        average_decay=settings.ema_decay,
-        is_valid=is_valid,
-    )
+    updates = loss_scale.updates if loss_scale else step
+    adam = AdamW(settings, rate, updates, rate_factors, is_valid)
     train_op = adam.apply_gradients(zip(clipped, variables), global_step=step)
     if loss_scale:
         train_op = tf.group(train_op, loss_scale.update(is_valid))
