@@ -276,7 +276,7 @@ def test_questions(place, monkeypatch):
     )
     done = run(place, monkeypatch, SQUAD_RECORDS, **data)
     assert noted(done) == {"num_proc", "proc_id", "use_tpu"}
-    made = re.search(r"train: (\d+) questions", done.stdout)
+    made = re.search(r"train: (\d+) rows", done.stdout)
     assert made and 60 < int(made[1]) < 80
     done = run(
         place,
@@ -296,7 +296,7 @@ def test_questions(place, monkeypatch):
     assert noted(done) == {
         *("iterations", "predict_batch_size", "num_hosts", "tpu", "use_tpu"),
     }
-    assert re.search("^task +custom: 80 questions", done.stdout, re.M)
+    assert re.search("^task +custom: 80 examples", done.stdout, re.M)
     predicted = json.loads(
         (place / "answers" / "results" / "predictions_custom_dev-v2.0.json").read_text()
     )
