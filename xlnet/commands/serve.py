@@ -77,16 +77,10 @@ def main(settings: ServingSettings) -> None:
     # In a URL, IPv6 addresses have brackets.
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = f"http://{host}:{listening.getsockname()[1]}"
-    print(
-        "serving {} at {}/v1/models/{} (signatures {})\na page to try it: {}/".format(
-            model.path,
-            address,
-            urllib.parse.quote(name),
-            ", ".join(model.names),
-            address,
-        ),
-        flush=True,
-    )
+    url = f"{address}/v1/models/{urllib.parse.quote(name)}"
+    signatures = ", ".join(model.names)
+    print(f"serving {model.path} at {url} (signatures {signatures})")
+    print(f"a page to try it: {address}/", flush=True)
     server = application.server(model, name, listening)
     for number in (signal.SIGINT, signal.SIGTERM):
         # uvicorn ends by them, and raises them again; one that comes before ends it at once.

@@ -1,8 +1,8 @@
 """Inference with trained models, from Python and exported.
 
 `load` is `xlnet.load`, `model` the object that it returns, whose methods are a file
-each: `filling`, `generation`, `factorization`, `attention`, `explanation`, `vectors`.
+each: `prediction`, `explanation`, `vectors`, `filling`, `generation`, `factorization`.
 `session` holds the weights; `texts` turns arguments into rows; `language_model` reads
 token by token. A task type predicts with the same reader, head and scorer as with
-`--do_predict`. `export` writes SavedModels.
+`--do_predict`. `exporter` writes SavedModels.
 """

@@ -24,7 +24,7 @@ from xlnet.inference.settings import (
     FactorizationSettings,
     from_keywords,
 )
-from xlnet.inference.texts import as_text, count_unknown, layers_of
+from xlnet.inference.texts import as_text, count_unknown
 from xlnet.support.errors import escape_control_characters, wrong
 
 
@@ -224,8 +224,12 @@ def attention_call(inference: Inference, layers: Any = (1,), **settings: Any) ->
       settings: those of `AttentionSettings`.
     """
     chosen = from_keywords(AttentionSettings, settings)
-    layers = layers_of(layers, 1, inference.loaded.config.n_layer)
     model, tokenizer = inference.language_model(), inference.tokenizer
+    numbers = range(1, model.n_layer + 1)
+    is_list = isinstance(layers, (list, tuple, range))
+    if not is_list or not layers or any(layer not in numbers for layer in layers):
+        expected = f"a list of numbers from 1 to {model.n_layer}, such as [1]"
+        raise wrong("layers", f"{layers!r:.80}", expected)
 
     def compute(items: list) -> list[Computed]:
         ids, unknown = _tokens(inference, items[0])
@@ -252,7 +256,7 @@ def attention_call(inference: Inference, layers: Any = (1,), **settings: Any) ->
                 positions.tolist(),
                 [] if model.is_causal else positions.tolist(),
                 hidden=np.concatenate(list(hidden.values())),
-                layers=[layer - 1 for layer in layers],
+                layers=[int(layer) - 1 for layer in layers],
             )
         both = np.array(by_layer)[:, 0]  # [k,N,T,T], or [k,N,2T,T]
         streams = {}

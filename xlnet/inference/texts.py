@@ -88,14 +88,3 @@ def count_unknown(tokenizer: Tokenizer, texts: Sequence[str], place: str = "") -
         found = f"{' '.join(texts)!r:.80}"
         raise wrong(f"{place}text", found, "tokens that are in the vocabulary")
     return int(np.count_nonzero(is_unknown))
-
-
-def layers_of(layers: Any, least: int, most: int) -> list[int]:
-    """A list of numbers of layers; UserError unless all are from `least` to `most`."""
-    expected = f"a list of numbers from {least} to {most}, such as [1]"
-    if not isinstance(layers, (list, tuple, range, np.ndarray)) or not len(layers):
-        raise wrong("layers", repr(layers), expected)
-    for layer in layers:
-        if not isinstance(layer, (int, np.integer)) or not least <= layer <= most:
-            raise wrong("layers", repr(layer), expected)
-    return [int(layer) for layer in layers]

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 from xlnet.engine import train_step
 from xlnet.inference.inference import Call, Computed, Inference
 from xlnet.inference.session import Subgraph, Tensors, require_finite
-from xlnet.inference.texts import count_unknown, example_of, layers_of
+from xlnet.inference.texts import count_unknown, example_of
 from xlnet.model import modeling
 from xlnet.runs.model_files import LoadedModel
 from xlnet.support.errors import wrong
@@ -38,7 +38,10 @@ def vectors_call(
     if pooling not in POOLINGS:
         raise wrong("pooling", repr(pooling), f"one of {', '.join(POOLINGS)}")
     n_layer = inference.loaded.config.n_layer
-    (layer,) = layers_of([layer], -n_layer - 1, n_layer)
+    is_number = isinstance(layer, (int, np.integer))
+    if not is_number or not -n_layer - 1 <= layer <= n_layer:
+        expected = f"a number from {-n_layer - 1} to {n_layer}"
+        raise wrong("layer", repr(layer), expected)
     # 0 are the embeddings, 1 to n_layer the layers; -1 is the last one.
     name = str(layer % (n_layer + 1))
     layout = layout_of(inference.loaded)
