@@ -126,7 +126,7 @@ def test_what_is_not_given_follows_from_the_rows(place):
             learning_rate=None,
         ),
     )
-    rows = int(re.search(r"task +custom: (\d+) rows", out).group(1))
+    rows = int(re.search(r"task +custom: (\d+) examples", out).group(1))
     run = json.loads((place.directory / "derived" / "run.json").read_text())
     assert run["resolved"]["train_batch_size"] == 8
     assert run["resolved"]["learning_rate"] == 2e-3

@@ -118,6 +118,8 @@ class Devices:
     def precision_in_words(self, network: NetworkSettings) -> str:
         """The precision of the run and how its operations are run, for the banner."""
         words = str(network.run_config(is_training=True).precision)
+        if network.recompute:
+            words += ", recomputing"
         if self.xla or isinstance(self.strategy, tf2.distribute.TPUStrategy):
             words += ", compiled by XLA: the first step takes a minute or more"
         return words
