@@ -41,10 +41,32 @@ def test_appending_removing_sorting_and_relabelling_move_no_row():
     assert texts(dev) < texts(larger)
 
 
-def test_some_text_is_on_each_side():
+def test_each_label_of_two_texts_is_on_both_sides(caplog):
+    """Only a text that a rare label lends may move when rows are appended."""
+    caplog.set_level("INFO", "xlnet")
+    for number in range(100):
+        words = [f"{number} {i}" for i in range(40)]
+        labels = ["common"] * 34 + ["rare"] * 2 + ["single"] + ["x"] * 3
+        rows = rows_of(words, labels)
+        parts = parsing.hold_out(rows, 0.1)
+        for part in parts:
+            assert {"common", "rare", "x"} <= {row.label for row in part}
+        more = [f"{number} more {i}" for i in range(40)]
+        grown = parsing.hold_out(rows + rows_of(more, ["common"]), 0.1)
+        for before, after in zip(parts, grown):
+            common = texts(row for row in before if row.label != "common")
+            assert common <= texts(after)
+    note = "note: labels with a single text, in train or in dev: single"
+    assert set(caplog.messages) == {note}
+    # Several labels in a row, or one for each word.
+    rows = rows_of([f"text {i}" for i in range(30)], [("a", "b"), ("a",), ("c", "a")])
+    for part in parsing.hold_out(rows, 0.05):
+        assert {"a", "b", "c"} == {label for row in part for label in row.label}
+    # With more labels than texts, those of several texts are trained on.
+    rows = rows_of(["x", "y", "z"], [("a", "b"), ("b", "c", "d"), ("a", "d", "e")])
     for share in (0.01, 0.5, 0.99):
-        for part in parsing.hold_out(rows_of(["x", "y", "y"]), share):
-            assert part
+        train, dev = parsing.hold_out(rows, share)
+        assert dev and {"a", "b", "d"} <= {each for row in train for each in row.label}
 
 
 def test_equal_texts_and_the_rows_of_a_query_stay_together():

@@ -53,25 +53,46 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence
     are on one side.
 
     The hash of a text, or of the name of its group, chooses its side: it stays there when rows are
-    added, removed, sorted or labelled in another way. Only where all hashes are on one side does
-    the text with the lowest one go to dev, or the one with the highest to train.
+    added, removed, sorted or labelled in another way. One rule comes before: of each label with two
+    texts or more at least one is on each side, or where labels share texts, in train. A rare label
+    whose hashes are all on one side lends the text with the lowest hash to dev, or the one with the
+    highest to train, and only such a text may change its side when texts of its label are added. A
+    note names the labels with a single text.
 
     Args:
       rows: those of the train file.
       share: about the fraction of the texts, or of the groups, that is dev.
     """
     hashes = []
+    texts_of: dict[Any, set[int]] = {}  # of each label; of "", all rows
     for row in rows:
         group = row.group or row.query
-        hashes.append(_digest(group) if group else text_digest(row))
+        number = _digest(group) if group else text_digest(row)
+        hashes.append(number)
+        labels = row.label if isinstance(row.label, tuple) else (row.label,)
+        for label in ("", *labels):
+            if isinstance(label, str):
+                texts_of.setdefault(label, set()).add(number)
     # Hashes are spread evenly over [0, 2^64).
-    dev = {number for number in hashes if number < share * 2**64} or {min(hashes)}
-    if dev == set(hashes):
-        dev.remove(max(dev))
+    dev = {number for number in hashes if number < share * 2**64}
+    for _, texts in sorted(texts_of.items()):
+        if len(texts) > 1 and not texts & dev:
+            dev.add(min(texts))
+    for _, texts in sorted(texts_of.items()):
+        if len(texts) > 1 and texts <= dev:  # what is not trained on is not learned
+            dev.remove(max(texts))
+    _note_single_texts(texts_of)
     parts: tuple[list[Row], list[Row]] = ([], [])
     for row, number in zip(rows, hashes):
         parts[number in dev].append(row)
     return parts
+
+
+def _note_single_texts(texts_of: dict[Any, set[int]]) -> None:
+    single = sorted(label for label, texts in texts_of.items() if len(texts) == 1)
+    if single:
+        listed = ", ".join(single[:LISTED])
+        _log.info("note: labels with a single text, in train or in dev: %s", listed)
 
 
 def text_digest(row: Row) -> int:
