@@ -190,8 +190,10 @@ def connect(own: int) -> tf2.distribute.Strategy:
     handler = signal.getsignal(signal.SIGTERM)
     with open(os.devnull, "w") as nowhere:
         faulthandler.dump_traceback_later(TO_CONNECT, exit=True, file=nowhere)
-        strategy = tf2.distribute.MultiWorkerMirroredStrategy()
-        faulthandler.cancel_dump_traceback_later()
+        try:
+            strategy = tf2.distribute.MultiWorkerMirroredStrategy()
+        finally:
+            faulthandler.cancel_dump_traceback_later()
     # TensorFlow has installed a handler that waits for the other hosts; it is removed.
     signal.signal(signal.SIGTERM, handler)
     return strategy

@@ -83,7 +83,6 @@ class Case(NamedTuple):
 
 
 _ANY = ("OpError", "OSError")
-_OF_READING = {*_ANY, "RuntimeError", "ValueError", "IndexError"}
 _LESS_MEMORY = (
     "more --grad_accum_steps, --recompute=True, --precision=bf16, a smaller --train_batch_size or "
     "--eval_batch_size, a shorter --max_seq_length or --mem_len"

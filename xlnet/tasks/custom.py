@@ -195,10 +195,8 @@ def _own_files(settings: Any) -> dict[str, Any]:
             if parts & set(names) and not name.endswith(_OF_RECORDS):
                 of_split.append(name)
         if len(of_split) > 1:
-            files = " and ".join(of_split)
-            raise wrong(
-                f"data_dir: {data_dir}", files, "one of them", f"--{split}_file"
-            )
+            where, both = f"data_dir: {data_dir}", " and ".join(of_split)
+            raise wrong(where, both, "one of them", f"--{split}_file")
         if of_split:
             found[split] = of_split[0]
         elif split != "dev":

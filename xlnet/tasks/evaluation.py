@@ -168,14 +168,14 @@ def write_predictions(
     """
     contents = task.scorer.prediction_files(rows, values, threshold)
     stem = os.path.join(directory, f"predictions_{task.name}_{split}")
+    predicted = f"predicted {task.name} {split}  step {step}  ({len(rows)} rows)"
     for extension, what, lines in contents[:1] if output else contents:
         path = output or f"{stem}.{extension}"
-        if extension == "tsv":
+        if extension == "tsv":  # the cells of each line
             is_csv = path.lower().endswith(".csv")
             lines = results.separated(lines, "," if is_csv else "\t")
         files.write_lines(path, lines)
-        what = what or f"predicted {task.name} {split}  step {step}  ({len(rows)} rows)"
-        _log.info("%s: %s", what, path)
+        _log.info("%s: %s", what or predicted, path)
     if output or not is_official or split not in task.published.submissions:
         return
 

@@ -154,7 +154,6 @@ def windows_of(count: int, room: int, stride: int) -> list[Window]:
         window 1         .  .  *  *  .  .
         window 2               .  .  *  *  *  *
     """
-
     found, start, border = [], 0, 0
     while start + room < count:
         # As in the original, the context of a piece is the number of pieces on its shorter side,

@@ -31,10 +31,8 @@ def _in_folders(path: str, labels: tuple[str, ...]) -> Records:
     for label in labels:
         for file in _texts_in(os.path.join(path, label)):
             name = os.path.basename(file).removesuffix(".txt")
-            yield (
-                file,
-                {"id": f"{label}/{name}", "text": _text_of(file), "label": label},
-            )
+            cells = {"id": f"{label}/{name}", "text": _text_of(file), "label": label}
+            yield file, cells
 
 
 def _in_race(path: str) -> Records:
@@ -53,11 +51,8 @@ def _questions(path: str) -> Records:
         yield path, str(value)
         return
     try:
-        article, questions, options = (
-            value["article"],
-            value["questions"],
-            value["options"],
-        )
+        article, questions = value["article"], value["questions"]
+        options = value["options"]
         # A file to predict may have no answers.
         answers = value.get("answers") or [None] * len(questions)
         is_whole = len(questions) == len(options) == len(answers)

@@ -393,9 +393,8 @@ class SpanScorer(contract.Scorer):
             ratios = special.softmax(scores) if scores else []
             best = []
             for (text, span), ratio in zip(texts.items(), ratios):
-                start = context.index(
-                    text, int(span[0])
-                )  # a span may begin with spaces
+                # A span may begin with spaces.
+                start = context.index(text, int(span[0]))
                 end = start + len(text)
                 best.append(Span(text, start, end, float(ratio), *span[2:]))
             answer = Answer("", None, None, tuple(best), found.null_probability)

@@ -47,15 +47,13 @@ def _of_article(columns: Columns, place: str, article: dict) -> forms.Records:
                 answers = []
             elif answers == [] and question.get("is_impossible") is False:
                 answers = None  # withheld, as in test sets
-            yield (
-                f"{place}, paragraph {p}, question {q}",
-                {
-                    columns.text_a[0]: paragraph["context"],
-                    columns.text_b[0]: question["question"],
-                    columns.label[0]: answers,
-                    columns.id: question["id"],
-                },
-            )
+            cells = {
+                columns.text_a[0]: paragraph["context"],
+                columns.text_b[0]: question["question"],
+                columns.label[0]: answers,
+                columns.id: question["id"],
+            }
+            yield f"{place}, paragraph {p}, question {q}", cells
 
 
 # ---- answers

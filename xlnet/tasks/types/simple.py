@@ -255,10 +255,8 @@ class ChoiceReader(contract.Reader):
         if len(choices) == 1:
             choices = choices[0] if isinstance(choices[0], list) else []
         answers = list(map(to_text, choices))
-        columns, count = (
-            " ".join(self.task.columns.choices),
-            len(self.task.labels or ()),
-        )
+        columns = " ".join(self.task.columns.choices)
+        count = len(self.task.labels or ())
         if len(answers) < 2 or not all(answer.strip() for answer in answers):
             expected = "a list of two or more texts, none empty"
             raise ValueError(f"column '{columns}': expected {expected}")
