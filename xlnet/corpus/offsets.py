@@ -107,7 +107,8 @@ class Aligner:
             )
         # A character that is removed, such as a combining accent, belongs to the one before it.
         free.append(len(text))
-        stops = np.append(0, np.array(free)[np.searchsorted(free, begins, "right")])
+        following = np.searchsorted(free, begins, "right")
+        stops = np.append(0, np.array(free)[following])
         found = np.append(begins, len(text))[starts]
         last = np.where(starts < ends, stops[ends], found)
         return found.astype(np.int32), last.astype(np.int32)

@@ -197,7 +197,8 @@ def _fused_attention(
     capabilities = {_details(gpu).get("compute_capability") for gpu in gpus}
     capability = capabilities.pop() if len(capabilities) == 1 else None
     # From this version on XLA launches programs that it is given.
-    is_new = tuple(map(int, tf2.__version__.split(".")[:2])) >= (2, 21)
+    major, minor = tf2.__version__.split(".")[:2]
+    is_new = (int(major), int(minor)) >= (2, 21)
     if asked:
         if not capability or not xla or not is_new:
             found = f"{len(gpus)} GPUs, xla {xla}, TensorFlow {tf2.__version__}"

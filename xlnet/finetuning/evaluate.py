@@ -221,7 +221,8 @@ class Evaluator:
             return split
         if document.resolved.get(f"{split}_file") == run_document.absolute(named):
             return split
-        return "file_" + forms.stem(os.path.basename(self._data.paths(split)[0]))
+        first = self._data.paths(split)[0]
+        return "file_" + forms.stem(os.path.basename(first))
 
     # -- predictions
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 import numpy as np
 
@@ -63,7 +63,8 @@ def explanation_call(inference: Inference, label: Optional[str] = None) -> Call:
 
     def compute(items: list) -> list[Computed]:
         row = row_of(tuned, 0, example_of(items[0], tuned.task))
-        texts: list[Any] = texts_of(row)
+        texts = texts_of(row)
+        first, second = row.pairs[0]
         unknown = count_unknown(inference.tokenizer, texts)
         read = characters_read(texts, inference.aligner, tuned.layout)
         words: list[str] = []
@@ -74,9 +75,9 @@ def explanation_call(inference: Inference, label: Optional[str] = None) -> Call:
                 words.append(text[start:end])
                 is_read.append(overlaps(read[number], start, end))
                 if is_read[-1]:
-                    shorter = [*texts, None]
-                    shorter[number] = text[:start] + text[end:]
-                    rows.append(row._replace(pairs=((shorter[0], shorter[1]),)))
+                    shorter = text[:start] + text[end:]
+                    pair = (first, shorter) if number else (shorter, second)
+                    rows.append(row._replace(pairs=(pair,)))
         if len(rows) > 1 + _MOST_WORDS:
             found = f"{len(rows) - 1} words that are read"
             raise wrong("text", found, f"at most {_MOST_WORDS}")
@@ -136,4 +137,6 @@ def characters_read(
 
 def overlaps(spans: np.ndarray, start: int, end: int) -> bool:
     """Whether characters `start` to before `end` are in any of the spans, int [n,2]."""
-    return bool(((start < spans[:, 1]) & (spans[:, 0] < end)).any())
+    starts, ends = spans[:, 0], spans[:, 1]
+    is_inside = (start < ends) & (starts < end)
+    return bool(is_inside.any())

@@ -159,7 +159,8 @@ class _Text:
                 self.released += before
                 return "stop"
             # The longest end that is the beginning of the stop text is held back.
-            for size in range(1, min(len(self._stop), len(self._held) + 1)):
+            most = min(len(self._stop) - 1, len(self._held))
+            for size in range(1, most + 1):
                 if self._held.endswith(self._stop[:size]):
                     length = size
         cut = len(self._held) - length

@@ -130,7 +130,8 @@ def repeated(x: tf.Tensor, batch: Any) -> tf.Tensor:
         def gradient(dy: tf.Tensor) -> tf.Tensor:
             return tf.reduce_sum(dy, axis=0, keepdims=True)
 
-        return tf.tile(x, [batch] + [1] * (len(x.shape) - 1)), gradient
+        others = [1] * (len(x.shape) - 1)
+        return tf.tile(x, [batch, *others]), gradient
 
     return tiled(x)
 

@@ -115,7 +115,8 @@ class ServedModel:
             for key, count in self.inputs(name).items():
                 text = "a " + BLANK if name == "fill" else "a"
                 row[key] = [text] * count if count else text
-            (found,) = self.run(self.call(name, parameters.get(name, {})), [row])
+            call = self.call(name, parameters.get(name, {}))
+            (found,) = self.run(call, [row])
             if isinstance(found, UserError):
                 raise found
         if "generate" in self.names:

@@ -88,7 +88,8 @@ def _read_texts(path: str, wanted: set[str], encoding: Optional[str]) -> dict[st
 
 def parse_grade(task: Task, cells: list) -> float:
     """An integer; below 0, which TREC has for junk, counts as 0."""
-    column, text = task.columns.label[0], "".join(map(forms.to_text, cells)).strip()
+    column = task.columns.label[0]
+    text = "".join(map(forms.to_text, cells)).strip()
     if not re.fullmatch(r"-?\d{1,2}(\.0*)?", text, re.ASCII):
         raise ValueError(f"column '{column}': '{text}', expected an integer below 100")
     return max(float(text), 0.0)

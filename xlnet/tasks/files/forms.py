@@ -366,10 +366,9 @@ def declared_form(task: Task, path: str) -> Form:
     """How a file is written: by the first of a flag for all files, the task for files of this name
     or extension, the extension, and the task. Its `name` is None if nothing says it."""
     its_extension = extension(path)
-    by_name = task.files.forms.get(os.path.basename(path)) or task.files.forms.get(
-        "." + its_extension
-    )
-    form, columns = by_name or task.files.form, task.columns
+    of_names, columns = task.files.forms, task.columns
+    by_name = of_names.get(os.path.basename(path)) or of_names.get("." + its_extension)
+    form = by_name or task.files.form
     name: Optional[str] = its_extension
     if task.files.input_format:
         name = task.files.input_format

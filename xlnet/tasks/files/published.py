@@ -76,7 +76,8 @@ def _texts_in(directory: str) -> list[str]:
     def padded(path: str) -> str:
         return re.sub("[0-9]+", lambda number: number[0].zfill(20), path)
 
-    return sorted(glob.glob(os.path.join(glob.escape(directory), "*.txt")), key=padded)
+    pattern = os.path.join(glob.escape(directory), "*.txt")
+    return sorted(glob.glob(pattern), key=padded)
 
 
 def _text_of(path: str) -> str:

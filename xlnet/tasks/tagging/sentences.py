@@ -76,7 +76,9 @@ class Sentence(NamedTuple):
             return list(spans)
         found = []
         for first, last, label in spans:
-            found.append((self.places[first][0], self.places[last - 1][1], label))
+            start, _ = self.places[first]
+            _, end = self.places[last - 1]
+            found.append((start, end, label))
         return found
 
 

@@ -432,15 +432,11 @@ class TaskType:
 def finite(task: Task, values: Any) -> np.ndarray:
     """Predictions of n rows as an array [n, ...]; a UserError where one is NaN or infinite."""
     values = np.asarray(values)
-    are_finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
-    bad = np.count_nonzero(~are_finite)
+    is_finite = np.isfinite(values).reshape(len(values), -1)
+    bad = np.count_nonzero(~is_finite.all(axis=1))
     if bad:
-        raise wrong(
-            f"task {task.name}",
-            f"{bad} of {len(values)} predictions that are not finite numbers",
-            "numbers",
-            "--precision=fp32",
-        )
+        found = f"{bad} of {len(values)} predictions that are not finite numbers"
+        raise wrong(f"task {task.name}", found, "numbers", "--precision=fp32")
     return values
 
 

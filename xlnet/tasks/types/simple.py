@@ -112,7 +112,8 @@ def _with_one(columns: Sequence[str], cells: list) -> tuple[str, ...]:
 
 def parse_number(task: Task, cells: list) -> float:
     """A number that fits into a record."""
-    column, text = task.columns.label[0], to_text(cells[0]).strip() if cells else ""
+    column = task.columns.label[0]
+    text = to_text(cells[0]).strip() if cells else ""
     score = to_number(text)
     if not abs(score) <= _HIGHEST:
         expected = f"a number of at most {_HIGHEST:.6g}"
