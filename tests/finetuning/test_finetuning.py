@@ -13,11 +13,11 @@ from helpers.networks import sizes
 
 from xlnet.engine import estimator
 from xlnet.finetuning import model, verdict
-from xlnet.model import heads, kernels, modeling
+from xlnet.model import heads, kernels
 from xlnet.runs import model_files
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings
-from xlnet.settings.network import NetworkSettings, RunConfig, XLNetConfig
+from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.support.errors import UserError
 from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.task import Columns, Row, Task
@@ -232,32 +232,6 @@ def test_windows_are_averaged(place, selected):
         assert np.abs(whole - part).max() > 2e-5
 
 
-@pytest.mark.slow
-def test_long_texts_with_memory(place):
-    """The answer to a text does not depend on the rest of the batch."""
-    flags = arguments(
-        place,
-        long_document="memory",
-        max_seq_length=8,
-        train_steps=1,
-        model_dir=place.path("memory"),
-        predict_dir=place.path("memory-answers"),
-    )
-    out = place.succeed("--do_train=True", **flags)
-    assert re.search(r"\nlength +8 tokens, memory\n", out)
-    answers = []
-    for batch in (3, 30):
-        place.succeed(
-            "--do_predict=True",
-            "--predict_file=" + place.path("all.jsonl"),
-            **dict(flags, eval_batch_size=batch),
-        )
-        answers.append(
-            place.predictions("memory-answers", "predictions_custom_all.tsv")[2]
-        )
-    np.testing.assert_allclose(answers[0], answers[1], rtol=0, atol=2e-6)
-
-
 def test_windows_add_up_in_the_order_of_rows():
     parts = [
         dict(
@@ -404,54 +378,8 @@ def test_too_few_and_too_many_files_are_refused_before_training(
 # ---- without a run
 
 
-def test_segments_remember_the_ones_before(graph):
-    """Equal to the segments one by one; padding in front, also whole segments, is no matter."""
-    import tensorflow.compat.v1 as tf
-
-    config = XLNetConfig(**sizes(layers=2, width=4, heads=1, inner=4), n_token=9)
-    run = RunConfig(False, False, False, 0.0, 0.0, init_std=1.0, mem_len=3)
-    text = np.array([[0, 0, 1, 2, 3, 4, 5, 6, 7]], np.int32)  # [1,3*3]
-    longer = np.concatenate([np.zeros([1, 3], np.int32), text], axis=1)
-    with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
-        sequences = []
-        for ids in (text, longer):
-            padding = (ids == 0).astype(np.float32)
-            sequences.append(
-                model.encode_with_memory(
-                    config,
-                    run,
-                    tf.constant(ids),
-                    tf.zeros_like(ids),
-                    tf.constant(padding),
-                    None,
-                    length=3,
-                )[0]
-            )
-        mems = [tf.zeros([1, 3, 4])] * 2
-        for number in range(3):
-            part = text[:, 3 * number : 3 * number + 3]
-            outputs = modeling.transformer_xl(
-                config,
-                run,
-                input_ids=tf.constant(part),
-                seg_ids=tf.zeros_like(part),
-                mems=mems,
-                mask=tf.constant(part == 0)[:, None],
-            )
-            mems = [
-                mem * (part != 0)[..., None].astype(np.float32)
-                for mem in outputs.new_mems
-            ]
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        one, other, expected = session.run(sequences + [outputs.sequence])
-    np.testing.assert_allclose(one, expected, rtol=0, atol=1e-5)
-    np.testing.assert_allclose(other, expected, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize("how", ["cut", "memory"])
-def test_every_dropout_of_a_step_has_its_own_seed(graph, monkeypatch, tmp_path, how):
-    """Also that of the summary, in a batch of one segment. The layers are functions, whose dropouts
+def test_every_dropout_of_a_step_has_its_own_seed(graph, monkeypatch, tmp_path):
+    """Also that of the summary. The layers are functions, whose dropouts
     fold in a further number."""
     import tensorflow.compat.v1 as tf
 
@@ -466,7 +394,7 @@ def test_every_dropout_of_a_step_has_its_own_seed(graph, monkeypatch, tmp_path, 
     monkeypatch.setattr(parameters, "Dropout", noted)
     config = XLNetConfig(**sizes(layers=1, width=4, heads=1, inner=4), n_token=9)
     settings = ClassifierSettings(
-        model_dir="", task_name="cola", max_seq_length=3, long_document=how
+        model_dir="", task_name="cola", max_seq_length=3, long_document="truncate"
     )
     trained = model.TaskModel(
         config,

@@ -150,10 +150,10 @@ QUICK = {
         {},
         dict(label_smoothing=0.1),
     ),
-    "fine-tuning, classification, memory": (
+    "fine-tuning, classification, windows": (
         finetuning,
         "classification",
         dict(precision="bf16"),
-        dict(long_document="memory", summary_type="attn", freeze_layers=1),
+        dict(long_document="sliding", summary_type="attn", freeze_layers=1),
     ),
 }

@@ -37,7 +37,7 @@ KINDS = {
     "imdb": (ClassifierSettings, dict(task_name="imdb"), {}),
     "regression": (
         ClassifierSettings,
-        dict(is_regression=True, long_document="memory", max_seq_length=8),
+        dict(is_regression=True),
         {},
     ),
     "multiple_choice": (

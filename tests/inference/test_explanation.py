@@ -126,7 +126,7 @@ def test_of_a_long_text_what_was_read_is_explained(tmp_path, monkeypatch):
         assert 2 < len(is_read) < 14 and len(rows) < 16 and is_read[-1] == 3000
 
 
-def test_a_pretrained_model_and_one_with_memory(permuted, tmp_path):
+def test_a_pretrained_model_and_one_of_scores(permuted, tmp_path):
     with (
         xlnet.load(str(permuted.folder), device="cpu") as model,
         pytest.raises(UserError, match="a pretrained one, expected one fine-tuned"),

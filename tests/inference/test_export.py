@@ -61,7 +61,7 @@ KINDS = {
     "classification": dict(max_seq_length=16, long_document="truncate"),
     "multi_label": dict(max_seq_length=16),
     "regression": dict(max_seq_length=16, long_document="truncate"),
-    "memory": {},
+    "sliding": dict(long_document="sliding"),
     "ranking": dict(max_seq_length=16),
     "tagging": dict(max_seq_length=24),
     "spans": dict(predict_threshold=0.9),
@@ -75,7 +75,7 @@ def models(tmp_path_factory):
     directory = tmp_path_factory.mktemp("models")
     return functools.cache(
         lambda name: make_model(
-            directory / name, "regression" if name == "memory" else name, **KINDS[name]
+            directory / name, "regression" if name == "sliding" else name, **KINDS[name]
         )
     )
 
@@ -357,9 +357,9 @@ def test_what_cannot_be_exported(quick_start, models, tmp_path, monkeypatch, cap
     assert "which cannot be written to" in refused(
         models("multi_label"), str(tmp_path / "file")
     )
-    exporter.export(models("memory"), target)
+    exporter.export(models("sliding"), target)
     message = (
-        "long_document: found memory, expected truncate, which a graph has; "
+        "long_document: found sliding, expected truncate, which a graph has; "
         "serve the model directory, or take the signature ids"
     )
     missing = message if tensorflow_text else "raw text: found no tensorflow-text"

@@ -22,7 +22,7 @@ PAIRS = dict(
     id_column="name",
     multi_label=True,
     max_seq_length=256,
-    long_document="memory",
+    long_document="sliding",
     metric="auc",
     predict_threshold=0.3,
 )

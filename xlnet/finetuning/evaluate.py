@@ -56,10 +56,9 @@ class Evaluator:
         # prediction of the same rows need not run the network again.
         self._predicted: list[_Predicted] = []
         self._reported: set[tuple[str, int]] = set()  # (split, step)
-        # Parts of a batch are predicted in parallel, except with a memory, and with training, whose
-        # step needs all cores.
-        in_turn = self._settings.do_train or self._settings.long_document == "memory"
-        at_once = 1 if in_turn else devices.parallel_batches
+        # Parts of a batch are predicted in parallel, except with training, whose step needs all
+        # cores.
+        at_once = 1 if self._settings.do_train else devices.parallel_batches
         self._batch_size = -(-self._settings.eval_batch_size // at_once)
         self._outputs_of = CheckpointOutputs(
             model.outputs_of_records, [self._batches], devices, at_once=at_once

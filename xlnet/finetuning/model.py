@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Sequence
 from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
@@ -15,9 +14,8 @@ import tensorflow.compat.v1 as tf
 from xlnet.engine import train_step
 from xlnet.finetuning.predictor import OF_ROWS
 from xlnet.model import heads, modeling
-from xlnet.model.stateless_random import fold_in
 from xlnet.runs.task_settings import FineTunedTask
-from xlnet.settings.network import NetworkSettings, RunConfig, XLNetConfig
+from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks.types.contract import LossOptions
 
 
@@ -36,7 +34,7 @@ class TaskModel:
     def outputs(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The outputs of the task's head: dict of tensors [B, ...]. Labels are not
         read. A feature `token_scale`, float32 [B,T], multiplies the embeddings (one
-        choice, no memory)."""
+        choice)."""
         with self._scope():
             nn, logits = self._logits(features)
             return self.tuned.task.head.outputs(nn, logits, features)
@@ -82,34 +80,18 @@ class TaskModel:
         inference."""
         settings, head = self.tuned.settings, self.tuned.task.head
         is_training = seed is not None
-        with_memory = settings.long_document == "memory"
-        run = self.network.run_config(
-            is_training,
-            device=device,
-            mem_len=settings.max_seq_length if with_memory else None,
-        )
+        run = self.network.run_config(is_training, device=device)
         ids, segments, padding = self._texts(features, is_training)
-        if with_memory:
-            sequence, padding = encode_with_memory(
-                self.config,
-                run,
-                ids,
-                segments,
-                padding,
-                seed,
-                length=settings.max_seq_length,
-            )
-        else:
-            # Read at once: each token sees all others.
-            sequence = modeling.transformer_xl(
-                self.config,
-                run,
-                input_ids=ids,
-                seg_ids=segments,
-                mask=padding[:, None] > 0,
-                seed=seed,
-                token_scale=features.get("token_scale"),
-            ).sequence
+        # Read at once: each token sees all others.
+        sequence = modeling.transformer_xl(
+            self.config,
+            run,
+            input_ids=ids,
+            seg_ids=segments,
+            mask=padding[:, None] > 0,
+            seed=seed,
+            token_scale=features.get("token_scale"),
+        ).sequence
         nn = heads.HeadBuilder(
             run,
             self.tuned.scope,
@@ -140,70 +122,3 @@ class TaskModel:
                 x = tf.reshape(x, [-1, modeling.shape_of(x)[1] // count])
             texts.append(x)
         return texts
-
-
-def encode_with_memory(
-    config: XLNetConfig,
-    run: RunConfig,
-    ids: tf.Tensor,
-    segments: tf.Tensor,
-    padding: tf.Tensor,
-    seed: Optional[tf.Tensor],
-    *,
-    length: int,
-) -> tuple:
-    """Reads a text segment by segment, each with the memory of the segments before it.
-
-    Before the text, memory is zero and visible, as at the start of a text stream in pretraining, so
-    padding makes no difference. Gradients reach only the last segment (paper, section 2.2).
-
-    ids, segments, padding: [B,S*T], padded on the left. length: T. Returns the last segment's
-    sequence [B,T,D] and padding [B,T].
-    """
-    # With S = 3 segments and a text of 5 tokens, T = 2; each reads itself and the memory before it:
-    #
-    #     ids       0 t0 | t1 t2 | t3 t4
-    #     memory    0  0 |  0 t0 | t1 t2        0 before the text, and where padding was
-    mem_len = run.mem_len
-    assert mem_len, "memory is off"
-
-    def read(
-        index: Any, mems: Sequence[tf.Tensor]
-    ) -> tuple[tf.Tensor, list[tf.Tensor], tf.Tensor]:
-        """Reads a segment with the memory of those before it: (its sequence, the new memory, in
-        which padding is zero, its padding)."""
-        part = []
-        for x in (ids, segments, padding):
-            part.append(tf.slice(x, [0, index * length], [-1, length]))
-        outputs = modeling.transformer_xl(
-            config,
-            run,
-            input_ids=part[0],
-            seg_ids=part[1],
-            mask=part[2][:, None] > 0,
-            # Folding in 0 is for the summary, see `heads.summarize`.
-            mems=mems,
-            seed=None if seed is None else fold_in(seed, index + 1),
-        )
-        real = tf.concat([tf.ones([batch, mem_len]), 1.0 - part[2]], axis=1)
-        real = real[:, -mem_len:, None]  # [B,M,1]
-        kept = []
-        for mem in outputs.new_mems:
-            kept.append(tf.stop_gradient(tf.cast(mem, tf.float32) * real))
-        return outputs.sequence, kept, part[2]
-
-    batch, total = modeling.shape_of(ids)
-    mems = [tf.zeros([batch, mem_len, config.d_model])] * config.n_layer
-    # The variables are made by a call on one token, as they cannot be made within a loop.
-    modeling.transformer_xl(
-        config, run, input_ids=ids[:1, :1], seg_ids=segments[:1, :1], seed=seed
-    )
-    # All segments but the last are read for their memory alone.
-    last = total // length - 1
-    _, *mems = tf.while_loop(
-        lambda index, *_: index < last,
-        lambda index, *mems: [index + 1, *read(index, mems)[1]],
-        [tf.constant(0), *mems],
-    )
-    sequence, _, padding = read(last, [tf.stop_gradient(mem) for mem in mems])
-    return sequence, padding

@@ -30,7 +30,6 @@ _log = logging.getLogger(__name__)
 
 OWN_FILES = {"model_config_path": CONFIG_NAME, "spiece_model_file": SPIECE_NAME}
 _FORM = ("input_format", "encoding", "delimiter", "quoting", "header")
-_MOST_SEGMENTS = 8  # of a text, with --long_document=memory
 _ROUND_TO = 8  # lengths of batches are multiples of it [tokens]
 
 # Entries of the section `task` that the weights depend on.
@@ -54,21 +53,17 @@ class FineTunedTask:
 
     @property
     def layout(self) -> encoding.Layout:
-        """The length of a record's text or choice (of all segments with --long_document=memory),
-        and how longer texts are truncated."""
+        """The length of a record's text or choice, and how longer texts are truncated."""
         settings = self.settings
-        segments = _MOST_SEGMENTS if settings.long_document == "memory" else 1
         return encoding.Layout(
-            settings.max_seq_length * segments,
+            settings.max_seq_length,
             bool(self.task.columns.choices),  # only the text is cut
             settings.long_document,
         )
 
     @property
     def padding(self) -> encoding.Padding:
-        """With memory, empty segments before a text are left out; its last segment is complete."""
-        if self.settings.long_document == "memory":
-            return encoding.Padding("left", (), self.settings.max_seq_length)
+        """What batches leave out."""
         return encoding.Padding(
             self.task.reader.pads, tuple(self.task.head.token_features), _ROUND_TO
         )

@@ -414,9 +414,8 @@ class ClassifierSettings(
     # Texts longer than `max_seq_length`.
     long_document: str = setting(
         "truncate",
-        "how to fit long texts: truncate the end, average "
-        "sliding windows, or read up to 8 segments of max_seq_length with memory of those before",
-        choices=("truncate", "sliding", "memory"),
+        "how to fit long texts: truncate the end, or average sliding windows",
+        choices=("truncate", "sliding"),
         help_group=HelpGroup.LENGTH,
     )
 

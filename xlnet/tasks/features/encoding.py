@@ -33,8 +33,7 @@ Example = collections.namedtuple("Example", "choices label")
 # path: of the TFRecord file. count: m.
 Records = collections.namedtuple("Records", "path count")
 
-# How texts are laid out: T, of all segments together; whether only the first text is cut; the
-# setting `long_document`.
+# How texts are laid out: T; whether only the first text is cut; the setting `long_document`.
 Layout = collections.namedtuple(
     "Layout", "max_seq_length cut_first long_document", defaults=(False, "truncate")
 )
@@ -75,7 +74,7 @@ def pop_token_counts(arrays: dict[str, np.ndarray]) -> TokenCounts:
 
 def has_windows(layout: Layout) -> bool:
     """Whether an example may have several records."""
-    return layout.long_document in ("sliding", "memory")
+    return layout.long_document == "sliding"
 
 
 # ---- what fits ----
