@@ -6,15 +6,12 @@ import dataclasses
 import logging
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Optional
+from collections.abc import Mapping, Sequence
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.corpus import feature_spec, input_pipeline
 from xlnet.corpus.tokenizer import Tokenizer
-from xlnet.finetuning.predictor import OF_ROWS, batches_of_rows
 from xlnet.runs import task_settings
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import SpanSettings, TaskSettings
@@ -189,36 +186,6 @@ class TaskData:
             start_step=start,
         )
         return input_pipeline.for_replicas(batches, replicas)
-
-    # -- prediction: rows to batches in memory
-
-    def to_predictor(
-        self, rows: Sequence[Row], batch_size: int
-    ) -> Iterator[dict[str, np.ndarray]]:
-        """Yields `predictor.batches_of_rows`. Warns if texts are cut."""
-        cut = 0
-        for batch in batches_of_rows(rows, self._tuned, self.tokenizer, batch_size):
-            is_cut = batch[encoding.TOKENS_READ] < batch[encoding.TOKENS]
-            cut += int(is_cut[batch["is_first"] > 0].sum())
-            yield batch
-        if cut:
-            _log.warning("note: %d of %d rows: %s", cut, len(rows), encoding.CUT_WORDS)
-
-    def types_and_shapes(
-        self,
-    ) -> tuple[dict[str, tf.DType], dict[str, list[Optional[int]]]]:
-        """The types and the shapes of the batches of `to_predictor`, by feature."""
-        length = self._layout.max_seq_length
-        by_token = {*encoding.IDS, *self._padding.token_features}
-        types, shapes = {}, {}
-        for name, shape, dtype in feature_spec.finetuning_features(
-            length, self._label_features(), self._task.head.num_choices(False)
-        ):
-            types[name] = tf.int32 if dtype == "int" else tf.float32
-            shapes[name] = [None, None] if name in by_token else [None, *shape]
-        for name in ("index", *OF_ROWS):
-            types[name], shapes[name] = tf.int64, [None]
-        return types, shapes
 
     def _label_features(self) -> tuple:
         return self._task.head.features(self._layout.max_seq_length)

@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -17,12 +17,13 @@ from xlnet.engine.estimator import CheckpointOutputs
 from xlnet.finetuning import verdict
 from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.model import TaskModel
-from xlnet.finetuning.predictor import join
+from xlnet.finetuning.predictor import batches_of_rows, features_to_predict, join
 from xlnet.runs import run_document
 from xlnet.runs.task_settings import read_model
 from xlnet.settings.training import BEST, RESULTS
 from xlnet.support import files
 from xlnet.tasks import evaluation
+from xlnet.tasks.features import encoding
 from xlnet.tasks.files import forms
 from xlnet.tasks.task import Row
 from xlnet.tasks.types.contract import Predictions
@@ -31,15 +32,6 @@ _log = logging.getLogger(__name__)
 
 
 _CHOSEN = "threshold"  # in the result of an evaluation, and in `run.json`
-
-
-class _Predicted(NamedTuple):
-    """The predictions of the checkpoint of a step for rows, by the texts of these and where they
-    are from: their labels are not read."""
-
-    step: int
-    texts: list[tuple]
-    predictions: Predictions
 
 
 class Evaluator:
@@ -52,9 +44,9 @@ class Evaluator:
         self._settings, self._task = model.tuned.settings, model.tuned.task
         self._data, self._width = data, model.config.d_model
         self._rows: Sequence[Row] = ()  # that the predictor reads
-        # Predictions of the newest and of the best checkpoint: after training, evaluation and
-        # prediction of the same rows need not run the network again.
-        self._predicted: list[_Predicted] = []
+        # (step, texts of the rows, predictions) of the newest and of the best checkpoint: after
+        # training, evaluation and prediction of the same rows need not run the network again.
+        self._predicted: list[tuple[int, list, Predictions]] = []
         self._reported: set[tuple[str, int]] = set()  # (split, step)
         # Parts of a batch are predicted in parallel, except with training, whose step needs all
         # cores.
@@ -92,7 +84,7 @@ class Evaluator:
         # Of the evaluations before, those of the best checkpoint are kept.
         best = best_checkpoint.best_or_newest(self._settings.model_dir)
         best_step = best[0] if best else None
-        self._predicted = [each for each in self._predicted if each.step == best_step]
+        self._predicted = [known for known in self._predicted if known[0] == best_step]
         results = []
         for split, rows in self._data.of_split(self._settings.eval_split, True).items():
             results.append(self._evaluate(split, rows, step, prefix)[0])
@@ -251,24 +243,30 @@ class Evaluator:
     ) -> Predictions:
         """The predictions of a checkpoint for rows; the same rows are predicted once."""
         texts = [(row.id, row.pairs, row.source) for row in rows]
-        for known in self._predicted:
-            if known.step == step and known.texts == texts:
-                return known.predictions
+        for known_step, known_texts, predictions in self._predicted:
+            if known_step == step and known_texts == texts:
+                return predictions
         self._rows = rows  # `_batches` reads them, from their start at each call
         parts = []
         remaining = progress.Remaining(f"{self._task.name} {split}", len(rows), "rows")
         for _, outputs in self._outputs_of(prefix):
             parts.append(outputs)
             remaining.add(int(outputs["is_first"].sum()))
-        predictions = join(parts, self._tuned).predictions
-        self._predicted.append(_Predicted(step, texts, predictions))
-        return predictions
+        predicted = join(parts, self._tuned)
+        cut = int(predicted.counts.is_cut.sum())
+        if cut:
+            _log.warning("note: %d of %d rows: %s", cut, len(rows), encoding.CUT_WORDS)
+        self._predicted.append((step, texts, predicted.predictions))
+        return predicted.predictions
 
     def _batches(self) -> tf.data.Dataset:
         """The batches of the rows to predict, made while they are read."""
 
         def batches() -> Iterator[dict[str, np.ndarray]]:
-            return self._data.to_predictor(self._rows, self._batch_size)
+            tokenizer = self._data.tokenizer
+            return batches_of_rows(self._rows, self._tuned, tokenizer, self._batch_size)
 
-        types, shapes = self._data.types_and_shapes()
-        return tf.data.Dataset.from_generator(batches, types, shapes).prefetch(4)
+        specs = features_to_predict(self._tuned)
+        return tf.data.Dataset.from_generator(batches, output_signature=specs).prefetch(
+            4
+        )

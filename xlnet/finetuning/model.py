@@ -42,15 +42,15 @@ class TaskModel:
     def outputs_of_records(
         self, features: dict[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
-        """`outputs` with the `loss` of each record, its number `index` and the row that it belongs
-        to (`predictor.OF_ROWS`), [B], for evaluation and prediction files. The loss of a record
+        """`outputs` with the `loss` of each record and the row that it belongs to
+        (`predictor.OF_ROWS`), [B], for evaluation and prediction files. The loss of a record
         without a label is that of label 0: not read."""
         with self._scope():
             (nn, logits), head = self._logits(features), self.tuned.task.head
             return dict(
                 head.outputs(nn, logits, features),
                 loss=head.loss(nn, logits, features, LossOptions()),
-                **{name: features[name] for name in ("index", *OF_ROWS)},
+                **{name: features[name] for name in OF_ROWS},
             )
 
     def training_loss(

@@ -34,11 +34,8 @@ Arrays = dict[str, np.ndarray]  # by name, [m, ...]
 
 _DTYPES = {"int": tf.int32, "float": tf.float32}
 _BATCHES_AT_ONCE = 8  # that a call of a loaded model waits for, at most
-OF_ROWS = (
-    "is_first",
-    TOKENS_READ,
-    TOKENS,
-)  # in batches, what says to which rows records belong
+# What of a batch says to which rows its records belong.
+OF_ROWS = ("index", "is_first", TOKENS_READ, TOKENS)
 
 
 class Network(Protocol):
@@ -90,7 +87,7 @@ class RowPredictor:
             outputs = self._network.outputs(batch)
             # Without labels.
             outputs["loss"] = np.zeros(len(batch["index"]), np.float32)
-            for name in ("index", *OF_ROWS):
+            for name in OF_ROWS:
                 outputs[name] = batch[name]
             parts.append(outputs)
         predicted = join(parts, self._tuned)
@@ -145,17 +142,27 @@ def join(parts: Sequence[Arrays], tuned: FineTunedTask) -> Predicted:
     )
 
 
+def features_to_predict(tuned: FineTunedTask) -> dict[str, tf.TensorSpec]:
+    """What `batches_of_rows` yields, by name: for any batch size, and for any length where there is
+    one value for each token."""
+    head, length = tuned.task.head, tuned.layout.max_seq_length
+    specs = {}
+    for name, shape, dtype in feature_spec.finetuning_features(
+        length, head.features(length), head.num_choices(False)
+    ):
+        if name in (*IDS, *head.token_features):
+            shape = (None,)
+        specs[name] = tf.TensorSpec([None, *shape], _DTYPES[dtype], name)
+    for name in OF_ROWS:
+        specs[name] = tf.TensorSpec([None], tf.int64, name)
+    return specs
+
+
 def placeholders(tuned: FineTunedTask) -> dict[str, tf.Tensor]:
-    """The features of a record that predictions depend on, for any batch size, and for any length
-    where there is one value for each token."""
-    task = tuned.task
-    length = tuned.layout.max_seq_length
-    features = feature_spec.finetuning_features(
-        length, task.head.features(length), task.head.num_choices(False)
-    )
+    """The features of a record that predictions depend on."""
+    targets = ("is_real_example", *OF_ROWS, *tuned.task.head.targets)
     inputs = {}
-    for name, shape, dtype in features:
-        if name not in ("is_real_example", *task.head.targets):
-            sizes = [None if name in IDS or size == length else size for size in shape]
-            inputs[name] = tf.placeholder(_DTYPES[dtype], [None, *sizes], name)
+    for name, spec in features_to_predict(tuned).items():
+        if name not in targets:
+            inputs[name] = tf.placeholder(spec.dtype, spec.shape, name)
     return inputs
