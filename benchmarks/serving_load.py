@@ -37,8 +37,7 @@ import tensorflow.compat.v1 as tf
 from xlnet.commands import cli
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import checkpoint, devices
-from xlnet.finetuning import predictor
-from xlnet.finetuning.model import TaskModel
+from xlnet.finetuning.model import TaskModel, placeholders
 from xlnet.model import heads, modeling
 from xlnet.runs import run_document, task_settings
 from xlnet.runs.task_settings import FineTunedTask
@@ -123,7 +122,7 @@ def make_classifier(directory, config, tokenizer):
     run_document.write(directory, document, config, tokenizer)
     with tf.Graph().as_default():
         tuned = FineTunedTask(task, tuned_with)
-        features = predictor.placeholders(tuned)
+        features = placeholders(tuned)
         TaskModel(config, tuned, NetworkSettings()).outputs(features)
         write_random_weights(directory)
 

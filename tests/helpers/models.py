@@ -7,8 +7,7 @@ from helpers.finetuning import make_vocabulary
 from helpers.networks import sizes
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import checkpoint, devices
-from xlnet.finetuning import predictor
-from xlnet.finetuning.model import TaskModel
+from xlnet.finetuning.model import TaskModel, placeholders
 from xlnet.runs import run_document, task_settings
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
@@ -94,9 +93,7 @@ def make_model(directory, kind, labels=None, **changes):
     (directory / "made.model").unlink()
     tuned = FineTunedTask(task, settings)
     with tf.Graph().as_default():
-        TaskModel(CONFIG, tuned, NetworkSettings()).outputs(
-            predictor.placeholders(tuned)
-        )
+        TaskModel(CONFIG, tuned, NetworkSettings()).outputs(placeholders(tuned))
         write_random(directory, tf.global_variables())
     return str(directory)
 

@@ -6,7 +6,7 @@ from helpers import command
 from helpers.models import make_model
 
 import xlnet
-from xlnet.finetuning.predictor import RowPredictor
+from xlnet.finetuning.model import RowPredictor
 from xlnet.inference import explanation
 from xlnet.support.errors import UserError
 

@@ -20,8 +20,7 @@ from helpers.paths import RELEASED
 import xlnet
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import checkpoint
-from xlnet.finetuning import predictor
-from xlnet.finetuning.model import TaskModel
+from xlnet.finetuning.model import TaskModel, placeholders
 from xlnet.inference import exporter
 from xlnet.runs import model_files, run_document
 from xlnet.runs.run_document import RunDocument
@@ -95,7 +94,7 @@ def expected(directory, rows, precision="fp32"):
         task.reader.examples(rows), model.tokenizer, tuned.layout
     )
     with tf.Graph().as_default(), quick_session() as run:
-        inputs = predictor.placeholders(tuned)
+        inputs = placeholders(tuned)
         answers = TaskModel(model.config, tuned, model.network).outputs(inputs)
         checkpoint.restore(run, model.prefix, tf.global_variables())
         outputs = run.run(answers, {inputs[name]: arrays[name] for name in inputs})

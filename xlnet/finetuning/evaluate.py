@@ -16,8 +16,7 @@ from xlnet.engine.devices import Devices
 from xlnet.engine.estimator import CheckpointOutputs
 from xlnet.finetuning import verdict
 from xlnet.finetuning.data import TaskData
-from xlnet.finetuning.model import TaskModel
-from xlnet.finetuning.predictor import batches_of_rows, features_to_predict, join
+from xlnet.finetuning.model import TaskModel, batches_of_rows, features_to_predict, join
 from xlnet.runs import run_document
 from xlnet.runs.task_settings import read_model
 from xlnet.settings.training import BEST, RESULTS

@@ -15,8 +15,7 @@ import tensorflow.compat.v1 as tf
 from xlnet.corpus.tokenizer import SPIECE_NAME
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.engine.devices import connect, set_up_process, without_registered_gradients
-from xlnet.finetuning import predictor
-from xlnet.finetuning.model import TaskModel
+from xlnet.finetuning.model import TaskModel, placeholders
 from xlnet.inference import vectors
 from xlnet.inference.graph_text import GraphEncoder, GraphTokenizer
 from xlnet.model import heads
@@ -141,7 +140,7 @@ def _build(model: LoadedModel) -> dict[str, Signature]:
 
 
 def _of_ids(loaded: LoadedModel, tuned: FineTunedTask) -> Signature:
-    inputs = predictor.placeholders(tuned)
+    inputs = placeholders(tuned)
     return inputs, _answers(loaded, tuned, inputs)
 
 

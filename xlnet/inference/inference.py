@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, Optional, Union
 import numpy as np
 
 from xlnet.corpus.offsets import Aligner
-from xlnet.finetuning.model import TaskModel
-from xlnet.finetuning.predictor import RowPredictor, placeholders
+from xlnet.finetuning.model import RowPredictor, TaskModel, placeholders
 from xlnet.inference import session
 from xlnet.inference.language_model import LanguageModel
 from xlnet.runs.model_files import LoadedModel
