@@ -85,11 +85,6 @@ STREAM = VALUES["streams"][0]
     "changes, message",
     [
         (
-            dict(streams=[dict(STREAM, file="/etc/passwd")]),
-            "inside of the records' directory",
-        ),
-        (dict(sp_model="/tmp/spiece.model"), "inside of the records' directory"),
-        (
             dict(streams=["a"]),
             "found 'a', expected an object with file, dir",
         ),

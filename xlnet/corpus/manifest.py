@@ -77,10 +77,8 @@ class Manifest:
         for stream in values["streams"]:
             _check_names(path, stream, _STREAM_FIELDS)
         manifest = cls(**dict(values, streams=tuple(values["streams"])))
-        # The files are inside of the directory, and have their sizes.
+        # The files have their sizes.
         paths = manifest.stream_paths(directory)
-        for each in [os.path.join(directory, manifest.sp_model), *paths]:
-            files.require_inside(each, directory, "the records'")
         sizes: dict[str, int] = {}
         for folder in {os.path.dirname(each) for each in paths}:  # of merged tasks
             sizes.update(files.match(os.path.join(glob.escape(folder), "*")))

@@ -1,8 +1,4 @@
-"""Reads the files of a trained model: its network, its vocabulary and its task.
-
-A model directory may come from anybody. Only files with the names below are read, and they cannot
-lead elsewhere: a symbolic link out of the directory is refused. Nothing is written.
-"""
+"""Reads the files of a trained model: its network, its vocabulary and its task."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import dataclasses
 import os
 from typing import Any, Optional, Union
 
-from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer, description_path
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.runs import run_document, task_settings
 from xlnet.runs.run_document import RunDocument
@@ -23,10 +19,9 @@ from xlnet.settings.finetuning import (
     TaggerSettings,
     TaskSettings,
 )
-from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
+from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.settings.training import BEST, RUN_NAME, OptimizationSettings
-from xlnet.support import files
+from xlnet.settings.training import OptimizationSettings
 from xlnet.support.errors import wrong
 from xlnet.tasks import known
 
@@ -39,14 +34,6 @@ _SETTINGS: dict[str, type[Union[ClassifierSettings, TaggerSettings, SpanSettings
     TaggerSettings.program: TaggerSettings,
     SpanSettings.program: SpanSettings,
 }
-_READ = (
-    RUN_NAME,
-    CONFIG_NAME,
-    SPIECE_NAME,
-    description_path(SPIECE_NAME),
-    "checkpoint",
-    BEST,
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,7 +76,7 @@ def read(
     network: Optional[NetworkSettings] = None,
 ) -> LoadedModel:
     """Reads all of a model but its weights; raises UserError where a file is missing or damaged,
-    does not fit the others, or leads out of the directory.
+    or does not fit the others.
 
     path: a model directory, a directory with a released checkpoint, or a checkpoint prefix. The
     architecture and the vocabulary are the files next to the checkpoint unless others are given.
@@ -107,14 +94,11 @@ def read(
     # Find the checkpoint. The directory of its other files is its own, as `best/` has copies of
     # them, or that of the run.
     if os.path.isdir(path):
-        _check_inside(path, path)
-        _check_inside(os.path.join(path, BEST), path)
         found = best_checkpoint.best_or_newest(path)
         prefix = found[1] if found else checkpoint.resolve(path, "model_dir")
     else:
         prefix = checkpoint.resolve(path, "model_dir")
     home = os.path.dirname(prefix) or "."
-    _check_inside(home, home)
     run = run_document.read(home)
     if run is None and os.path.isdir(path):
         home, run = path, run_document.read(path)
@@ -149,13 +133,6 @@ def read(
     return LoadedModel(
         prefix, config, tokenizer, network, FineTunedTask(task, settings), run=run
     )
-
-
-def _check_inside(directory: str, root: str) -> None:
-    """Raises UserError if a model's file in `directory` is a symbolic link out of `root`."""
-    for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else ():
-        if name in _READ or ".ckpt" in name:
-            files.require_inside(os.path.join(directory, name), root, "the model's")
 
 
 def _settings_to_predict(run: RunDocument, given: dict[str, Any]) -> FineTuningSettings:

@@ -255,19 +255,6 @@ def require_directory(path: str, what: str) -> None:
     raise wrong(what, f"no such directory: {path}", "one that exists")
 
 
-def require_inside(path: str, root: str, whose: str) -> None:
-    """Raises UserError if symbolic links lead from `path` out of the directory `root`; `whose`
-    directory that is, for the error: "the model's". Remote files have no links, but names."""
-    if is_remote(root):
-        if not path.startswith(root.rstrip("/") + "/") or ".." in path.split("/"):
-            raise wrong(path, "a path out of it", f"one inside of {whose} directory")
-        return
-    root, target = os.path.realpath(root), os.path.realpath(path)
-    if os.path.commonpath([root, target]) != root:
-        inside = f"a file inside of {whose} directory"
-        raise wrong(path, f"a link to {target}", inside)
-
-
 def check_output(
     output: Optional[str], paths: Iterable[str], what: str = "output"
 ) -> None:
