@@ -143,20 +143,3 @@ def test_an_evaluation_that_is_interrupted_is_made_again(tmp_path, monkeypatch):
         assert not best_checkpoint.BestCheckpoint(str(tmp_path), "score").has(2)
     chosen.add(2, {"score": 0.7}, prefix)
     assert best_checkpoint.BestCheckpoint(str(tmp_path), "score").has(2)
-
-
-def test_best_is_made_again_if_the_run_resumes_before_it(tmp_path):
-    """A later checkpoint is gone, as a damaged one that was removed: the run does its steps again,
-    perhaps with other settings."""
-    chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "score")
-    (tmp_path / "run.json").write_text("{}")
-    for step, score in ((1, 0.5), (2, 0.4), (3, 0.7)):
-        chosen.add(step, {"score": score}, make_checkpoint(tmp_path, step, step))
-    chosen.replace_later(3)
-    assert value_of(tmp_path / "best") == 3
-    for path in tmp_path.glob("model.ckpt-3.*"):
-        path.unlink()
-    again = best_checkpoint.BestCheckpoint(str(tmp_path), "score")
-    again.go_back_to(2)
-    again.replace_later(2)
-    assert value_of(tmp_path / "best") == 1

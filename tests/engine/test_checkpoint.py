@@ -54,24 +54,23 @@ def test_warm_start_takes_the_values_and_says_so(graph, caplog):
     fresh = tf.get_variable(
         "model/classification_x/logit/kernel", [16, 2], use_resource=True
     )
-    checkpoint.start_from(PREFIX, "")
-    lines = caplog.messages
-    assert "32 of 33 variables" in lines[0]
-    assert "1 not in the checkpoint, started fresh: " + fresh.op.name in lines[1]
     reader = tf.train.NewCheckpointReader(PREFIX)
     with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+        session.run(fresh.initializer)
+        checkpoint.start_from(session, PREFIX)
         for variable in tf.trainable_variables():
             if variable is not fresh:
                 np.testing.assert_array_equal(
                     session.run(variable), reader.get_tensor(variable.op.name)
                 )
+    lines = caplog.messages
+    assert "32 of 33 variables" in lines[0]
+    assert "1 not in the checkpoint, started fresh: " + fresh.op.name in lines[1]
 
 
 @pytest.mark.parametrize(
     "counts, is_read",
     (
-        (dict(global_step=0), False),
         (dict(global_step=3), True),
         ({"global_step": 3, checkpoint.UPDATES: 0}, False),
         ({"global_step": 3, checkpoint.UPDATES: 1}, True),
@@ -113,9 +112,8 @@ def test_a_run_starts_from_the_weights_that_every_other_reader_takes(graph, tmp_
         tf.get_variable(name, [2], use_resource=True)
         for name in ("model/w", "model/frozen")
     ]
-    checkpoint.start_from(prefix, "")
     with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+        checkpoint.start_from(session, prefix)
         found = {
             v.op.name: value.tolist()
             for v, value in zip(variables, session.run(variables))
@@ -212,9 +210,8 @@ def test_outputs_of_an_independent_implementation(graph, name, mem_len):
             input_ids=tf.constant(array["input_ids"], tf.int32),
             seg_ids=tf.constant(array["seg_ids"], tf.int32),
         )
-    checkpoint.start_from(str(folder / "xlnet_model.ckpt"), "")
     with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+        checkpoint.start_from(session, str(folder / "xlnet_model.ckpt"))
         sequence, new_mems = session.run([outputs.sequence, outputs.new_mems or []])
     assert_close(sequence, array[name + "_output"], "output")
     assert len(new_mems) == (config.n_layer if mem_len else 0)

@@ -9,18 +9,7 @@ from helpers.pretraining import train
 from xlnet.engine import loop
 from xlnet.engine.devices import Devices
 from xlnet.engine.estimator import Estimator, EstimatorSpec
-
-
-class Saved(tf.train.SessionRunHook):
-    """Saves a checkpoint at the end."""
-
-    def __init__(self, directory):
-        self._prefix = str(directory / "model.ckpt")
-
-    def end(self, session):
-        tf.get_collection(tf.GraphKeys.SAVERS)[0].save(
-            session, self._prefix, global_step=tf.train.get_global_step()
-        )
+from xlnet.support.errors import UserError
 
 
 @pytest.mark.skipif(
@@ -34,15 +23,17 @@ def test_training_is_that_of_tensorflows_bit_for_bit(
     place, tmp_path, monkeypatch, changes
 ):
     """20 steps with dropout and memories: ours, and TensorFlow's of the same model function."""
-    runs = []
-    monkeypatch.setattr(loop, "fit", lambda run, *_: runs.append(run))
-    train(place, tmp_path / "unused", train_steps=20, **changes)
-    (run,) = runs
+    runs, fit = [], loop.fit
+
+    def watched(run, *others):
+        runs.append(run)
+        fit(run, *others)
+
+    monkeypatch.setattr(loop, "fit", watched)
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    ours.mkdir()
-    Estimator(run.model_fn, str(ours), run.devices).train(
-        lambda: run.batches(0), max_steps=20, hooks=[Saved(ours)]
-    )
+    done = train(place, ours, train_steps=20, **changes)
+    assert done.returncode == 0, done.stderr
+    (run,) = runs
     tf2.estimator.Estimator(
         lambda features: tf2.estimator.EstimatorSpec(
             tf2.estimator.ModeKeys.TRAIN,
@@ -66,18 +57,6 @@ def test_training_is_that_of_tensorflows_bit_for_bit(
         )
 
 
-class Steps(tf.train.SessionRunHook):
-    """The global step after each step; requests a stop after `stop_at`."""
-
-    def __init__(self, stop_at=None):
-        self.seen, self._stop_at = [], stop_at
-
-    def after_run(self, run_context, run_values):
-        self.seen.append(int(run_context.session.run(tf.train.get_global_step())))
-        if self.seen[-1] == self._stop_at:
-            run_context.request_stop()
-
-
 def count(features):
     """A model that sums its data."""
     total = tf.get_variable("total", [], tf.float32, tf.initializers.zeros())
@@ -87,43 +66,35 @@ def count(features):
     return EstimatorSpec(tf.reduce_sum(features), step)
 
 
-def numbers(count):
-    return tf.data.Dataset.range(count).map(lambda number: tf.cast(number, tf.float32))
+class Hook(tf.train.SessionRunHook):
+    """Raises an error after a step."""
+
+    def __init__(self, error):
+        self._error = error
+
+    def after_run(self, run_context, run_values):
+        raise self._error(None, None, "lost")
 
 
-@pytest.mark.parametrize(
-    "batches, max_steps, stop_at, last",
-    (
-        (9, 4, None, 4),  # by max_steps
-        (3, 9, None, 3),  # by the end of the data
-        (9, 9, 2, 2),  # by a hook
-    ),
-)
-def test_when_training_ends(tmp_path, batches, max_steps, stop_at, last):
-    hook = Steps(stop_at)
-    Estimator(count, str(tmp_path), Devices(None)).train(
-        lambda: numbers(batches), max_steps=max_steps, hooks=[hook]
-    )
-    assert hook.seen == list(range(1, last + 1))
+def train_to_the_end(folder, *hooks):
+    """Trains on three batches, until there are no more."""
+    estimator = Estimator(count, str(folder), Devices(None))
+
+    def numbers():
+        return tf.data.Dataset.from_tensor_slices([0.0, 1.0, 2.0])
+
+    with estimator.started(numbers, hooks) as training:
+        while training.run_step():
+            pass
 
 
-def test_a_run_that_has_all_its_steps_trains_no_more(tmp_path):
-    """As TensorFlow's, which returns before it makes a session."""
-    estimator, hook = Estimator(count, str(tmp_path), Devices(None)), Steps()
-    for max_steps, hooks in ((3, [Saved(tmp_path)]), (3, [hook]), (5, [hook])):
-        estimator.train(lambda: numbers(9), max_steps=max_steps, hooks=hooks)
-    assert hook.seen == [4, 5]
+def test_data_that_end_are_an_error(tmp_path):
+    with pytest.raises(UserError, match="the end of the data at step 3: "):
+        train_to_the_end(tmp_path)
 
 
 @pytest.mark.parametrize("error", (tf.errors.AbortedError, tf.errors.OutOfRangeError))
 def test_an_error_that_is_not_the_end_of_the_data_ends_the_training(tmp_path, error):
     """TensorFlow's own would make another session, or take EFBIG of a checkpoint for the end."""
-
-    class Failing(tf.train.SessionRunHook):
-        def after_run(self, run_context, run_values):
-            raise error(None, None, "lost")
-
     with pytest.raises(tf.errors.OpError, match="lost"):
-        Estimator(count, str(tmp_path), Devices(None)).train(
-            lambda: numbers(9), max_steps=3, hooks=[Failing()]
-        )
+        train_to_the_end(tmp_path, Hook(error))

@@ -31,8 +31,8 @@ def whole(place, run):
     """An uninterrupted run in `whole`; the sessions of its evaluations."""
     sessions, infer = [], CheckpointOutputs.__call__
 
-    def watched(self, prefix):
-        yield from infer(self, prefix)
+    def watched(self, *weights):
+        yield from infer(self, *weights)
         sessions.append(self._session)
 
     with pytest.MonkeyPatch.context() as patched:
@@ -140,7 +140,7 @@ def test_data_that_end_too_early_are_an_error(place, run, monkeypatch):
     )
     done = train(place, "ends_early", **run)
     assert done.returncode == 1 and len(done.errors) == 1
-    assert "found the end of the data at step 2 of 6" in done.errors[0]
+    assert "found the end of the data at step 2:" in done.errors[0]
 
 
 @pytest.mark.parametrize("step", (0, 2))
@@ -148,8 +148,8 @@ def test_a_signal_ends_an_evaluation(place, run, whole, monkeypatch, step):
     """It is made when the run resumes."""
     name, infer = f"cut_{step}", CheckpointOutputs.__call__
 
-    def signalled(self, prefix):
-        for batch in infer(self, prefix):
+    def signalled(self, prefix, *initial):
+        for batch in infer(self, prefix, *initial):
             yield batch
             if not step or prefix and prefix.endswith(f"-{step}"):
                 os.kill(os.getpid(), signal.SIGTERM)

@@ -25,10 +25,9 @@ def load(folder, hosts, host):
     """What a host of so many gets: [rows,L,M,D]."""
     with tf.Graph().as_default(), tf.Session() as session:
         variable = devices.local_variable("memory", [len(STORED) // hosts, *SHAPE])
-        tf.add_to_collection("memories", variable)
         session.run(variable.initializer)
         run_devices = Devices(None, hosts=hosts, host=host)
-        recurrent_memory.MemoryFiles(str(folder), run_devices).load(session, 5)
+        recurrent_memory.load(session, [variable], str(folder), 5, run_devices)
         return session.run(variable)
 
 

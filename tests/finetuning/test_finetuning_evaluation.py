@@ -195,10 +195,10 @@ def test_all_devices_work_and_each_example_comes_once(tmp_path):
 
         return tf.data.Dataset.from_generator(numbers, tf.int64, []).batch(2)
 
-    answering = CheckpointOutputs(two_at_a_time(counts), [make_batches], devices)
+    answering = CheckpointOutputs(two_at_a_time(counts), make_batches, devices)
     for rows, value in ((7, 2), (3, 5), (7, 2)):  # other files, other checkpoints
         counts[:] = [rows]
-        batches = [batch for _, batch in answering(make_checkpoint(tmp_path, value))]
+        batches = list(answering(make_checkpoint(tmp_path, value)))
         assert sorted(counts) == [1] + [2] * (rows // 2)
         number, values = (
             np.concatenate([batch[name] for batch in batches])
@@ -224,10 +224,10 @@ def test_a_cpu_answers_two_halves_of_a_batch_side_by_side(tmp_path):
         return tf.data.Dataset.from_generator(numbers, tf.int64, []).batch(2)
 
     answering = CheckpointOutputs(
-        two_at_a_time(counts), [make_batches], devices, at_once=2
+        two_at_a_time(counts), make_batches, devices, at_once=2
     )
     counts[:] = [8]
-    batches = [batch for _, batch in answering(make_checkpoint(tmp_path, 3))]
+    batches = list(answering(make_checkpoint(tmp_path, 3)))
     assert counts == [2, 2, 2, 2]
     assert sorted(np.concatenate([batch["index"] for batch in batches])) == list(
         range(8)

@@ -57,7 +57,6 @@ def fine_tune(run: TaskRun, device: DeviceSettings) -> None:
     system.import_tensorflow()
     from xlnet.engine import devices, loop
     from xlnet.engine.best_checkpoint import BestCheckpoint
-    from xlnet.engine.stop_signal import StopSignal
     from xlnet.finetuning import resolve
     from xlnet.finetuning.data import TaskData
     from xlnet.finetuning.evaluate import Evaluator
@@ -89,7 +88,7 @@ def fine_tune(run: TaskRun, device: DeviceSettings) -> None:
                 loop.fit(training, selection, evaluator if evaluates else None)
             evaluator.keep_threshold(selection.best() or {})
             # A signal still means that the run is not done.
-            stack.enter_context(StopSignal(ends_at_once=True))
+            stack.enter_context(loop.StopSignal(ends_at_once=True))
         if settings.do_eval:
             evaluator.evaluate()
         if settings.do_train or settings.do_eval:

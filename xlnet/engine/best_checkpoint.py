@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import math
 import os
-import shutil
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -68,19 +67,6 @@ class BestCheckpoint:
     def go_back_to(self, step: int) -> None:
         """Drops the evaluations after `step`, from which the run resumes."""
         self.evaluations = [one for one in self.evaluations if one["step"] <= step]
-
-    def replace_later(self, step: int) -> None:
-        """Makes `best/` again, of the checkpoints that are there, if it has the weights of a later
-        step than `step`, from which the run resumes: no evaluation says how good they are."""
-        directory = os.path.join(self._model_dir, BEST)
-        if checkpoint.step_of(directory) <= step:
-            return
-        shutil.rmtree(directory)
-        kept = dict(checkpoint.all_prefixes(self._model_dir))
-        there = [one for one in self.evaluations if one["step"] in kept]
-        best = best_evaluation(there, self.metric, self._lower_is_better)
-        if best:
-            export(kept[best["step"]], directory)
 
     def add(self, step: int, result: dict[str, Any], prefix: Optional[str]) -> None:
         """Adds an evaluation, and exports the checkpoint of `step` if it is the best so far.

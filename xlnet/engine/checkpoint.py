@@ -191,11 +191,8 @@ def stored_names(prefix: str) -> dict[str, str]:
     stored = set(names(prefix))
     # model/w/average is the EMA of model/w, and is read in its place.
     suffix = "/average"
-    for count in (UPDATES, "global_step"):
-        if count in stored:
-            if not next(arrays(prefix, [count])):
-                suffix = ""
-            break
+    if UPDATES in stored and not next(arrays(prefix, [UPDATES])):
+        suffix = ""
     found = {}
     for name in sorted(stored):
         if is_weight(name):
@@ -290,23 +287,15 @@ def check_config(prefix: str, config: XLNetConfig) -> None:
             raise errors.wrong(path, f"{key} {stored[key]}", str(now))
 
 
-def start_from(init_checkpoint: Optional[str], model_dir: str) -> None:
-    """Makes the network's variables start from the weights of `init_checkpoint`, as `stored_names`
-    says, unless the run in `model_dir` has a checkpoint; call it in a `model_fn`.
-
-    Logs the number of variables, and the names of those that are missing in the checkpoint.
+def start_from(session: tf.Session, path: str) -> None:
+    """Sets the network's variables of a session to the initial weights `path`, see `resolve`; those
+    that the checkpoint lacks stay as they are. Logs how many it has, and the names of the others.
     """
-    if not init_checkpoint or newest(model_dir):
-        return
-    prefix = resolve(init_checkpoint)
+    prefix = resolve(path)
     by_name = {devices.base_name(v): v for v in tf.global_variables()}
     variables = [variable for name, variable in by_name.items() if is_weight(name)]
-    matched, missing = compare(prefix, variables)
-    # The names are those in the checkpoint, also of averages. This replaces the initializers of the
-    # variables.
-    started = {place: by_name[name] for name, place in matched.items()}
-    tf.train.init_from_checkpoint(prefix, started)
-    count, of = len(matched), len(variables)
+    missing = _set_values(session, prefix, variables)
+    count, of = len(variables) - len(missing), len(variables)
     _log.info("started from %s: %d of %d variables", prefix, count, of)
     if missing:
         names = ", ".join(missing)
@@ -316,12 +305,20 @@ def start_from(init_checkpoint: Optional[str], model_dir: str) -> None:
 def restore(session: tf.Session, prefix: str, variables: Iterable[tf.Variable]) -> None:
     """Sets `variables` of a session, on all devices of the current strategy, to the weights of a
     checkpoint, as `read_weights` says; a UserError if the checkpoint lacks one of them."""
-    by_name = {devices.base_name(v): v for v in variables}
-    matched, missing = compare(prefix, by_name.values())
+    missing = _set_values(session, prefix, variables)
     if missing:
         where, found = f"checkpoint {prefix}", f"no {missing[0]}"
         raise errors.wrong(where, found, "all variables of the model")
+
+
+def _set_values(
+    session: tf.Session, prefix: str, variables: Iterable[tf.Variable]
+) -> list[str]:
+    """Sets those of the variables that the checkpoint has; returns the names of the others."""
+    by_name = {devices.base_name(v): v for v in variables}
+    matched, missing = compare(prefix, by_name.values())
     for name, array in _finite(prefix, matched):
         for part in devices.local_parts(by_name[name]):
             value = array.astype(part.dtype.base_dtype.as_numpy_dtype)
             devices.set_value(session, part, value)
+    return missing

@@ -78,20 +78,10 @@ class Devices:
             parts = f"{self.replicas} replicas x {micro_batches} micro-batches"
             raise errors.wrong("train_batch_size", batch_size, f"a multiple of {parts}")
 
-    def local_devices(self, most: int) -> Devices:
-        """Up to `most` devices of this host; one on TPUs and where there are several hosts."""
-        # With several hosts, the first one evaluates while the others wait.
-        count = min(most, self.per_host)
-        if not isinstance(self.strategy, tf2.distribute.MirroredStrategy):
-            count = 1
-        used = self.gpus[:count]
+    def first(self) -> Devices:
+        """The first device of this host alone."""
         return dataclasses.replace(
-            self,
-            strategy=_one_host(used, count) if count > 1 else None,
-            per_host=count,
-            hosts=1,
-            host=0,
-            gpus=used,
+            self, strategy=None, per_host=1, hosts=1, host=0, gpus=self.gpus[:1]
         )
 
     def session_config(self, is_training: bool = False) -> tf.ConfigProto:

@@ -9,6 +9,7 @@ Shape letters: m examples, B batch.
 
 from __future__ import annotations
 
+import collections
 import concurrent.futures
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,11 +20,14 @@ import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import checkpoint, multi_host, stop_signal
+from xlnet.engine import checkpoint, multi_host
 from xlnet.engine.devices import (
     Devices,
     divide_cores,
-    replica_index,
+    local_parts,
+    local_variable,
+    mean_over_replicas,
+    set_value,
     without_registered_gradients,
 )
 from xlnet.settings.network import XLNetConfig
@@ -38,11 +42,13 @@ class EstimatorSpec(NamedTuple):
       loss: float32 [], of the global batch.
       train_op: the operation of one step.
       scalars: further values of the step by name, float32 [], that are reported.
+      memory: a variable of each replica that is saved with each checkpoint; None: without.
     """
 
     loss: tf.Tensor
     train_op: tf.Operation
     scalars: Mapping[str, tf.Tensor] = MappingProxyType({})
+    memory: Any = None
 
 
 class TrainingRun(Protocol):
@@ -90,38 +96,56 @@ class TrainingRun(Protocol):
 
 
 class Training:
-    """A training that has started; `step` counts the steps.
+    """A training that has started.
 
     Attributes:
       session: the session of the training.
       saver: writes all variables; each host has a part of it on its own devices.
-      step: the global step.
+      memory: this host's parts of `EstimatorSpec.memory`, one of each replica; empty without.
+      step: the number of steps so far, those before a resumption included.
     """
 
     def __init__(
-        self, monitored: tf.train.SingularMonitoredSession, fetches: dict[str, Any]
+        self,
+        monitored: tf.train.SingularMonitoredSession,
+        saver: tf.train.Saver,
+        fetches: dict[str, Any],
+        memory: Sequence[Any],
+        stop: Sequence[Any],
     ):
         self._monitored = monitored
         self._fetches = fetches
+        self._stop = stop
         self.session: tf.Session = monitored.raw_session()  # the hooks see steps alone
-        self.saver = tf.get_collection(tf.GraphKeys.SAVERS)[0]
+        self.saver = saver
+        self.memory = memory
         self.step = int(self.session.run(tf.train.get_global_step()))
 
-    def run_step(self) -> Optional[dict[str, Any]]:
-        """Reads the next batch, which the graph does itself, and makes a step on it.
+    def run_step(self, stops: bool = False) -> dict[str, Any]:
+        """Makes a step on the next batch, which the graph reads itself.
+
+        Args:
+          stops: whether this host is to stop.
 
         Returns:
-          The scalars of the step by name, with `loss`, and `stop` (above 0: a signal has come to
-          any host); None: there is no batch, or a hook has requested a stop.
+          The scalars of the step by name, with `loss`, and `stop` (above 0: some host is to stop).
+
+        Raises:
+          UserError: there is no batch.
         """
-        if self._monitored.should_stop():
-            return None
+        if stops:
+            for part in self._stop:
+                set_value(self.session, part, 1.0)
         try:
             values = self._monitored.run(self._fetches)
         except tf.errors.OutOfRangeError as e:
             if not is_end_of_data(e):
                 raise
-            return None
+            found = (
+                f"the end of the data at step {self.step}: a batch could not be read"
+            )
+            expected = "batches without end"
+            raise errors.wrong("records", found, expected, "xlnet data verify") from e
         # Counted here: the graph may read its own count before or after the update.
         self.step += 1
         return {name: of_replicas[0] for name, of_replicas in values.items()}
@@ -150,27 +174,6 @@ class Estimator:
         self._devices = devices
         self._seed = seed
 
-    def train(
-        self,
-        input_fn: Callable[[], tf.data.Dataset],
-        *,
-        max_steps: int,
-        hooks: Sequence[tf.train.SessionRunHook] = (),
-    ) -> None:
-        """Trains until the global step is `max_steps`, the data ends, or a hook asks for a stop.
-
-        Args:
-          input_fn: function that returns this host's batches, one for each replica of the host in
-            turn.
-          max_steps: the last step; does nothing if the newest checkpoint is of this step or later.
-          hooks: TensorFlow's, such as a profiler; they save and report.
-        """
-        if checkpoint.step_of(self._model_dir) >= max_steps:
-            return
-        with self.started(input_fn, hooks) as training:
-            while training.step < max_steps and training.run_step() is not None:
-                pass
-
     @contextlib.contextmanager
     def started(
         self,
@@ -180,11 +183,17 @@ class Estimator:
         """Builds the step on all replicas and restores the newest checkpoint; yields the
         `Training`, whose session ends with the block.
 
+        Args:
+          input_fn: function that returns this host's batches, one for each replica of the host in
+            turn.
+          hooks: TensorFlow's, such as a profiler.
+
         Raises:
           UserError: the checkpoint lacks a variable that the network needs, a host is lost, the
             data is bad, or a checkpoint cannot be written.
         """
         strategy = self._devices.strategy or tf2.distribute.get_strategy()
+        variables = []  # (memory, stop): each replica has its part of these
 
         def on_cpu(context: tf2.distribute.InputContext) -> tf.data.Dataset:
             with tf.device("/cpu:0"):
@@ -192,9 +201,14 @@ class Estimator:
 
         def on_replica(features: Any) -> dict[str, tf.Tensor]:
             spec = self._model_fn(features)
-            stop = stop_signal.seen_by_all_hosts()
+            # Several hosts must stop in the same step, so all must see the same number: a host that
+            # is to stop sets its variable, and the next step takes the mean over all.
+            stop = local_variable("stop_asked_here", [])
+            (mean,) = mean_over_replicas([stop.read_value()])
+            variables.append((spec.memory, stop))
             with tf.control_dependencies([spec.train_op]):
-                return dict(spec.scalars, loss=tf.identity(spec.loss), stop=stop)
+                loss, stop_mean = tf.identity(spec.loss), tf.identity(mean)
+            return dict(spec.scalars, loss=loss, stop=stop_mean)
 
         with (
             errors.translated_errors(model_dir=self._model_dir),
@@ -206,15 +220,14 @@ class Estimator:
             # Build the graph: each replica makes a step on its part of the host's next batch.
             tf.set_random_seed(self._seed)
             iterator = strategy.make_input_fn_iterator(on_cpu)
-            tf.add_to_collection(
-                tf.GraphKeys.TABLE_INITIALIZERS, tf.group(iterator.initialize())
-            )
+            begin = tf.group(iterator.initialize())
             tf.train.create_global_step()
             of_replicas = strategy.run(on_replica, args=(iterator.get_next(),))
             fetches = {}
             for name, value in of_replicas.items():
                 fetches[name] = strategy.experimental_local_results(value)
-            tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(sharded=True))
+            memory, stop = variables[0]
+            saver = tf.train.Saver(sharded=True)
 
             # The session runs on the TensorFlow server of this host if there are several, or on
             # that of a TPU. Unlike that of `MonitoredSession`, it is not created again after a host
@@ -222,9 +235,11 @@ class Estimator:
             resolver = strategy.cluster_resolver
             config = self._devices.session_config(is_training=True)
             prefix = checkpoint.newest(self._model_dir)
+            local_init = tf.group(tf.local_variables_initializer(), begin)
             try:
                 session = tf.train.SingularMonitoredSession(
                     hooks=[*monitors, *hooks],
+                    scaffold=tf.train.Scaffold(saver=saver, local_init_op=local_init),
                     master=resolver.master(rpc_layer="grpc") if resolver else "",
                     config=strategy.update_config_proto(config),
                     checkpoint_filename_with_path=prefix,
@@ -236,7 +251,8 @@ class Estimator:
             # Not by the session's own `with`, which takes a failure to write a file, an
             # OutOfRangeError, for the end of the data, and ends without an error.
             with contextlib.closing(session):
-                yield Training(session, fetches)
+                memory_parts = local_parts(memory) if memory is not None else ()
+                yield Training(session, saver, fetches, memory_parts, local_parts(stop))
 
 
 def is_end_of_data(error: tf.errors.OutOfRangeError) -> bool:
@@ -251,16 +267,15 @@ def is_end_of_data(error: tf.errors.OutOfRangeError) -> bool:
 class CheckpointOutputs:
     """A copy of the network on each device, built once for all data and checkpoints of a run.
 
-    With one source of batches, each device takes the next batch as soon as it is free: the batches,
-    and with them the outputs, are those of a single device. With a source for each device, local
-    variables, such as a memory, are zero at the start and carried from batch to batch. EMA weights
-    are used where a checkpoint has them.
+    Each device takes the next batch as soon as it is free: the batches, and with them the outputs,
+    are those of a single device. EMA weights are used where a checkpoint has them.
 
     Args:
       outputs: function from a batch, a dict of tensors, to a dict of tensors [B,...]: the network
-        and what is computed of it.
-      sources: functions that make a `tf.data.Dataset` of batches: one for all devices, or one for
-        each. Each call of the predictor reads them from their start.
+        and what is computed of it. Its local variables, such as a memory, are zero at the start of
+        the batches and carried from one to the next: for one device.
+      input_fn: function that returns the batches; each call of the predictor reads them from their
+        start.
       used: the devices.
       seed: of the initial weights.
       at_once: batches that each device predicts in parallel, each on its part of the cores, see
@@ -270,12 +285,11 @@ class CheckpointOutputs:
     def __init__(
         self,
         outputs: Callable[[dict[str, tf.Tensor]], dict[str, Any]],
-        sources: Sequence[Callable[[], tf.data.Dataset]],
+        input_fn: Callable[[], tf.data.Dataset],
         used: Devices,
         seed: int = 0,
         at_once: int = 1,
     ):
-        self._at_once = at_once
         strategy = used.strategy or tf2.distribute.get_strategy()
         with (
             without_registered_gradients(),
@@ -283,66 +297,60 @@ class CheckpointOutputs:
             strategy.scope(),
         ):
             tf.set_random_seed(seed)
-            iterators = []
             with tf.device("/cpu:0"):
-                for make in sources:
-                    iterators.append(tf.data.make_initializable_iterator(make()))
+                iterator = tf.data.make_initializable_iterator(input_fn())
 
             def copy() -> dict[str, Any]:
-                # Either all devices share one source of batches (fine-tuning), or each has its own
-                # text streams.
-                iterator = iterators[replica_index() % len(iterators)]
                 with tf.device("/cpu:0"):
                     batch = iterator.get_next()
                 return outputs(batch)  # the network
 
-            self._copies = strategy.experimental_local_results(
-                strategy.extended.call_for_each_replica(copy)
-            )
-            starts = [iterator.initializer for iterator in iterators]
-            self._begin = tf.group(tf.local_variables_initializer(), *starts)
+            of_replicas = strategy.extended.call_for_each_replica(copy)
+            self._copies = strategy.experimental_local_results(of_replicas)
+            local = tf.local_variables_initializer()
+            self._begin = tf.group(local, iterator.initializer)
             self._initialize = tf.global_variables_initializer()
         config = used.session_config()
         if at_once > 1:
             divide_cores(config, at_once)
+        self._at_once = at_once
         self._strategy = strategy
         self._session = tf.Session(graph=graph, config=config)
 
-    def __call__(self, prefix: Optional[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yields (index of a device, dict of arrays: its outputs for its next batch). prefix: of a
-        checkpoint, a UserError if it is not complete; None: the initial weights."""
-        if prefix is None:
-            self._session.run(self._initialize)
-        else:
-            with self._session.graph.as_default(), self._strategy.scope():
-                variables = tf.global_variables()
-                checkpoint.restore(self._session, prefix, variables)
+    def __call__(
+        self, prefix: Optional[str], init_checkpoint: Optional[str] = None
+    ) -> Iterator[dict[str, Any]]:
+        """Yields the outputs for each batch, a dict of arrays.
+
+        Args:
+          prefix: of a checkpoint, a UserError if it is not complete; None: the initial weights.
+          init_checkpoint: where the initial weights are from; None: they are random.
+        """
+        with self._session.graph.as_default(), self._strategy.scope():
+            if prefix is not None:
+                checkpoint.restore(self._session, prefix, tf.global_variables())
+            else:
+                self._session.run(self._initialize)
+            if prefix is None and init_checkpoint:
+                checkpoint.start_from(self._session, init_checkpoint)
         self._session.run(self._begin)
-        # Each device takes the next batch as soon as it is done with one, until there are no more.
+        # Each device has as many batches in work as it predicts at once, until there are no more.
         # Example: two devices with two batches in parallel each are 0, 1, 0, 1.
-        numbers = self._at_once * list(range(len(self._copies)))
-        with concurrent.futures.ThreadPoolExecutor(len(numbers)) as pool:
-            running: dict[concurrent.futures.Future, int] = {}
-
-            def start(number: int) -> None:
-                running[pool.submit(self._session.run, self._copies[number])] = number
-
-            for number in numbers:
-                start(number)
+        copies = self._at_once * list(self._copies)
+        with concurrent.futures.ThreadPoolExecutor(len(copies)) as pool:
+            running: collections.deque[Any] = collections.deque()
+            for fetches in copies:
+                running.append((fetches, pool.submit(self._session.run, fetches)))
             while running:
-                done, _ = concurrent.futures.wait(
-                    running, return_when=concurrent.futures.FIRST_COMPLETED
-                )
-                for future in done:
-                    number = running.pop(future)
-                    try:
-                        outputs = future.result()
-                    except tf.errors.OutOfRangeError as e:
-                        if not is_end_of_data(e):
-                            raise
-                        continue
-                    start(number)
-                    yield number, outputs
+                fetches, future = running.popleft()
+                try:
+                    outputs = future.result()
+                except tf.errors.OutOfRangeError as e:
+                    if not is_end_of_data(e):
+                        raise
+                    continue
+                running.append((fetches, pool.submit(self._session.run, fetches)))
+                yield outputs
 
 
 def in_order(parts: Sequence[dict]) -> dict:

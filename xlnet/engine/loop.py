@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import signal
+import threading
 import time
 from typing import Any, Optional, Protocol
 
@@ -14,14 +16,13 @@ from xlnet.engine import checkpoint, progress, recurrent_memory
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.estimator import Estimator, Training, TrainingRun
 from xlnet.engine.progress import Progress
-from xlnet.engine.recurrent_memory import MemoryFiles
-from xlnet.engine.stop_signal import StopSignal
 from xlnet.settings.training import JOURNAL_NAME, RUN_NAME
 from xlnet.support import files, system
-from xlnet.support.errors import Unfinished, wrong
+from xlnet.support.errors import Unfinished
 
 _log = logging.getLogger(__name__)
 
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 LOCK = "training.lock"  # in a model directory; locked by the process that trains there
 
 
@@ -73,21 +74,17 @@ def fit(
         # it was: the document is written after that.
         estimator = Estimator(run.model_fn, model_dir, devices, settings.seed)
         training = stack.enter_context(estimator.started(lambda: run.batches(first)))
-        memories = MemoryFiles(model_dir, devices)
-        memories.load(training.session, first)
-        if devices.is_chief:
-            run.write_document()
-            progress.show_banner(_banner(run, first))
+        session = training.session
+        if first:
+            recurrent_memory.load(session, training.memory, model_dir, first, devices)
+        elif settings.init_checkpoint:
+            checkpoint.start_from(session, settings.init_checkpoint)
+        _begin(run, first)
         reports = Progress(run, first)
 
         while training.step < last:
-            stop.pass_on(training.session)
-            values = training.run_step()
+            values = training.run_step(stop.is_received)
             step = training.step
-            if values is None:  # the data repeat without end
-                found = f"the end of the data at step {step} of {last}: a batch could not be read"
-                expected = "batches without end"
-                raise wrong("records", found, expected, "xlnet data verify")
             reports.add(step, values)
             if step == first + 1:
                 run.check_host()
@@ -96,8 +93,6 @@ def fit(
             is_stopped = values["stop"] > 0 or step == last and stop.is_received
             is_due = not is_stopped and _is_due(run, evaluator, step)
             if is_stopped or is_due or step == last or step % settings.save_steps == 0:
-                # The memories first, so that no checkpoint lacks them.
-                memories.save(training.session, step)
                 _save(run, training)
             if is_due and devices.is_chief:
                 began = time.time()
@@ -124,12 +119,13 @@ def _locked(run: TrainingRun) -> contextlib.AbstractContextManager[Any]:
 
 
 def _save(run: TrainingRun, training: Training) -> None:
-    """Writes a checkpoint, on the first host."""
+    """Writes a checkpoint of this step; the memories first, so that no checkpoint lacks them."""
+    session, step, model_dir = training.session, training.step, run.settings.model_dir
+    recurrent_memory.save(session, training.memory, model_dir, step, run.devices)
     if run.devices.is_chief:
-        directory, keep = run.settings.model_dir, run.settings.max_save
-        saver, session = training.saver, training.session
-        checkpoint.write(saver, session, directory, training.step, keep)
-        recurrent_memory.forget(directory)
+        keep = run.settings.max_save
+        checkpoint.write(training.saver, session, model_dir, step, keep)
+        recurrent_memory.forget(model_dir)
 
 
 def _resume(
@@ -144,7 +140,6 @@ def _resume(
         files.remove_unfinished(os.path.join(model_dir, ""))
         checkpoint.remove_unfinished(model_dir)
         recurrent_memory.forget(model_dir)
-        selection.replace_later(first)
         if _is_due(run, evaluator, first) and not selection.has(first):
             _evaluate(run, selection, evaluator, first)
     if first >= last:
@@ -186,8 +181,11 @@ def _evaluate(
         selection.add(step, result, prefix)
 
 
-def _banner(run: TrainingRun, step: int) -> dict[str, str]:
-    """The banner of a run that begins, or resumes, after `step`."""
+def _begin(run: TrainingRun, step: int) -> None:
+    """Writes what a run is that begins, or resumes, after `step`, and shows it; on one host."""
+    if not run.devices.is_chief:
+        return
+    run.write_document()
     settings, replicas = run.settings, run.devices.replicas
     each = settings.train_batch_size // (replicas * settings.grad_accum_steps)
     config, last = run.config, run.optimization.train_steps
@@ -197,7 +195,7 @@ def _banner(run: TrainingRun, step: int) -> dict[str, str]:
     elif settings.init_checkpoint:
         start = checkpoint.resolve(settings.init_checkpoint)
     parameters = sum(v.shape.num_elements() for v in tf.trainable_variables())
-    return {
+    banner = {
         "devices": run.devices.description,
         **run.banner(),
         "steps": (
@@ -212,3 +210,55 @@ def _banner(run: TrainingRun, step: int) -> dict[str, str]:
         ),
         "writes": f"{settings.model_dir}: checkpoints, {RUN_NAME}, {JOURNAL_NAME}",
     }
+    progress.show_banner(banner)
+
+
+# ---- signals
+
+
+class StopSignal:
+    """SIGTERM, SIGINT (Ctrl-C), or SIGUSR1 and SIGUSR2 of batch systems, within a `with` block. A
+    second Ctrl-C ends the program at once.
+
+    A signal that was ignored when the program started stays ignored: shells start background jobs
+    with SIGINT ignored.
+
+    Args:
+      ends_at_once: whether a signal raises `Unfinished`, as in work that starts again with the
+        same command; else it is noted.
+    """
+
+    def __init__(self, ends_at_once: bool = False) -> None:
+        self._ends_at_once = ends_at_once
+        self._received: Optional[int] = None
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> StopSignal:
+        # Only the main thread may set handlers.
+        if threading.current_thread() is threading.main_thread():
+            for signum in _SIGNALS:
+                if signal.getsignal(signum) != signal.SIG_IGN:
+                    self._before[signum] = signal.signal(signum, self._receive)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for signum, handler in self._before.items():
+            signal.signal(signum, handler)
+
+    @property
+    def is_received(self) -> bool:
+        """Whether a signal came to this host."""
+        return self._received is not None
+
+    @property
+    def name(self) -> str:
+        """The signal that stopped the run; SIGTERM if it came to another host."""
+        return signal.Signals(self._received or signal.SIGTERM).name
+
+    def _receive(self, signum: int, frame: Any) -> None:
+        self._received = signum
+        # A second Ctrl-C has Python's own meaning.
+        if signal.SIGINT in self._before:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._ends_at_once:
+            raise Unfinished(f"stopped by {self.name}; run the same command again")

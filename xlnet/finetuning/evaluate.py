@@ -52,7 +52,7 @@ class Evaluator:
         at_once = 1 if self._settings.do_train else devices.parallel_batches
         self._batch_size = -(-self._settings.eval_batch_size // at_once)
         self._outputs_of = CheckpointOutputs(
-            model.outputs_of_records, [self._batches], devices, at_once=at_once
+            model.outputs_of_records, self._batches, devices, at_once=at_once
         )
         model_dir = self._settings.model_dir
         self._directory = self._settings.predict_dir or os.path.join(model_dir, RESULTS)
@@ -248,7 +248,7 @@ class Evaluator:
         self._rows = rows  # `_batches` reads them, from their start at each call
         parts = []
         remaining = progress.Remaining(f"{self._task.name} {split}", len(rows), "rows")
-        for _, outputs in self._outputs_of(prefix):
+        for outputs in self._outputs_of(prefix):
             parts.append(outputs)
             remaining.add(int(outputs["is_first"].sum()))
         predicted = join(parts, self._tuned)

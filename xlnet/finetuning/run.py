@@ -12,7 +12,7 @@ from typing import Any, Callable, ClassVar, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import checkpoint, optimizer, train_step
+from xlnet.engine import optimizer, train_step
 from xlnet.engine.devices import Devices, mean_over_replicas, replica_index
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.engine.optimizer import layer_of
@@ -91,8 +91,6 @@ class FineTuningRun:
         loss, gradients, _ = train_step.loss_and_gradients(
             forward, batch, settings.grad_accum_steps, scale, self.devices.xla
         )
-        # The variables exist now: set where they start.
-        checkpoint.start_from(settings.init_checkpoint, settings.model_dir)
         # Means over the replicas.
         *gradients, loss = mean_over_replicas([*gradients, loss])
         # Clipping and update.

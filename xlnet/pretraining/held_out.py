@@ -6,7 +6,6 @@ Shape letters: B batch, P target positions.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import logging
 import math
@@ -39,10 +38,7 @@ def evaluate(run: PretrainingRun) -> dict[str, Any]:
     prefix = checkpoint.resolve(path, flag)
     resolve.check_pretrained(os.path.dirname(prefix), flag)
     run_document.check_weights(prefix, run.config, run.tokenizer, flag)
-    # There are no initial weights: all of the checkpoint is restored, or it is refused.
-    settings = dataclasses.replace(run.settings, init_checkpoint=None)
-    held_out = HeldOut(dataclasses.replace(run, settings=settings))
-    return held_out.evaluate_step(checkpoint.step_in(prefix), prefix)
+    return HeldOut(run).evaluate_step(checkpoint.step_in(prefix), prefix)
 
 
 class HeldOut:
@@ -51,35 +47,21 @@ class HeldOut:
     evaluates_start = True
 
     def __init__(self, run: PretrainingRun):
-        manifest, settings, devices = run.held_out, run.settings, run.devices
+        manifest, settings = run.held_out, run.settings
         assert manifest, "there are held-out records"
-        directory = settings.eval_record_info_dir or ""
+        self._init_checkpoint = settings.init_checkpoint
         self._windows = manifest.num_streams * manifest.windows_per_stream
-        # Each batch continues the text streams of the batch before, so each device has streams of
-        # its own. It reads as many of them at once as divide their number, but not more than in
-        # training. Example: six streams on two devices are three for each; they are read all at
-        # once, or one after the other if a device trains on two sequences. The results are the
-        # same, as a sequence depends only on its own stream.
-        streams = manifest.num_streams
-        used = devices.local_devices(_largest_divisor(streams, devices.per_host))
-        count = used.per_host
-        replicas = devices.replicas * settings.grad_accum_steps
-        most = max(1, settings.train_batch_size // replicas)
-        each = _largest_divisor(streams // count, most)
-        sources = []
-        for number in range(count):
-            source = functools.partial(
-                run.batches_of,
-                directory,
-                manifest,
-                batch_size=each * count,
-                rows=slice(number * each, (number + 1) * each),
-                seed=0,
-                epochs=1,
-            )
-            sources.append(source)
-        self._predictor = CheckpointOutputs(
-            functools.partial(outputs, run), sources, used, settings.seed
+        # Each batch continues the text streams of the batch before, on one device. It has as many
+        # streams as divide their number, but not more than a device trains on. The results do not
+        # depend on it, as a sequence depends only on its own stream.
+        parts = run.devices.replicas * settings.grad_accum_steps
+        most = max(1, settings.train_batch_size // parts)
+        batch_size = max(n for n in range(1, most + 1) if manifest.num_streams % n == 0)
+        self._outputs_of = CheckpointOutputs(
+            functools.partial(outputs, run),
+            lambda: run.held_out_batches(batch_size),
+            run.devices.first(),
+            settings.seed,
         )
 
     def evaluate_step(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
@@ -91,7 +73,7 @@ class HeldOut:
         """
         batches = []
         remaining = progress.Remaining("held out", self._windows, "windows")
-        for _, batch in self._predictor(prefix):
+        for batch in self._outputs_of(prefix, self._init_checkpoint):
             batches.append(batch)
             remaining.add(len(batch["weights"]))
         result = _result(batches)
@@ -118,7 +100,6 @@ def outputs(run: PretrainingRun, features: dict[str, tf.Tensor]) -> dict[str, An
       prediction also label and continues, int [B]: whether segment B continues A, and the
       prediction.
     """
-    settings = run.settings
     batch, memory = run.with_targets(features)
     inputs = run.objective_batch(batch, None, None)
     results = {"weights": batch["weights"], "ids": batch["ids"]}
@@ -126,17 +107,12 @@ def outputs(run: PretrainingRun, features: dict[str, tf.Tensor]) -> dict[str, An
     if segment_logits is not None:
         results["label"] = batch["label"]
         results["continues"] = tf.argmax(segment_logits, axis=1)
-    checkpoint.start_from(settings.init_checkpoint, settings.model_dir)
     # The memory is updated before the losses can be read, as the next batch continues the text
     # streams. Each device has a memory, which is cleared where a stream starts.
     updates = [memory.update(new_memory(found)["memory"])] if memory else []
     with tf.control_dependencies(updates):
         results["losses"] = tf.identity(losses)
     return results
-
-
-def _largest_divisor(number: int, limit: int) -> int:
-    return max(n for n in range(1, min(number, limit) + 1) if number % n == 0)
 
 
 def unigram_perplexity(batches: Sequence[dict[str, np.ndarray]]) -> float:

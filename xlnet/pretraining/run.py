@@ -14,7 +14,7 @@ from xlnet.corpus import input_pipeline
 from xlnet.corpus.manifest import Manifest
 from xlnet.corpus.permutation import Permutation
 from xlnet.corpus.tokenizer import Tokenizer
-from xlnet.engine import checkpoint, optimizer, train_step
+from xlnet.engine import optimizer, train_step
 from xlnet.engine.devices import Devices, mean_over_replicas, replica_index
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.engine.recurrent_memory import Memory
@@ -93,17 +93,16 @@ class PretrainingRun:
         loss, gradients, kept = train_step.loss_and_gradients(
             forward, batch, settings.grad_accum_steps, scale, self.devices.xla
         )
-        # The variables exist now: set where they start.
-        checkpoint.start_from(settings.init_checkpoint, settings.model_dir)
         # Means over the replicas of all hosts.
         *gradients, loss = mean_over_replicas([*gradients, loss])
         # Clipping and update; then the new memory.
         update, scalars = optimizer.minimize(
             self.optimization, tf.train.get_global_step(), gradients, scale
         )
-        if memory:
-            update = tf.group(update, memory.update(kept["memory"]))
-        return EstimatorSpec(loss, update, scalars)
+        if not memory:
+            return EstimatorSpec(loss, update, scalars)
+        update = tf.group(update, memory.update(kept["memory"]))
+        return EstimatorSpec(loss, update, scalars, memory.variable)
 
     def with_targets(
         self, features: dict[str, tf.Tensor]
@@ -188,9 +187,11 @@ class PretrainingRun:
 
     def batches(self, start: int) -> tf.data.Dataset:
         settings = self.settings
-        batches = self.batches_of(
+        batches = input_pipeline.pretraining_batches(
             settings.record_info_dir,
             self.manifest,
+            permutation=self.permutation,
+            tokenizer=self.tokenizer,
             batch_size=settings.train_batch_size,
             rows=self.devices.rows(settings.train_batch_size),
             seed=settings.seed,
@@ -198,17 +199,17 @@ class PretrainingRun:
         )
         return input_pipeline.for_replicas(batches, self.devices.per_host)
 
-    def batches_of(
-        self, directory: str, manifest: Manifest, **how: Any
-    ) -> tf.data.Dataset:
-        """Batches of the records in a directory; `how` as for
-        `input_pipeline.pretraining_batches`."""
+    def held_out_batches(self, batch_size: int) -> tf.data.Dataset:
+        """The batches of the held-out records, with the same targets and orders each time."""
+        assert self.held_out and self.settings.eval_record_info_dir
         return input_pipeline.pretraining_batches(
-            directory,
-            manifest,
+            self.settings.eval_record_info_dir,
+            self.held_out,
             permutation=self.permutation,
             tokenizer=self.tokenizer,
-            **how,
+            batch_size=batch_size,
+            seed=0,
+            epochs=1,
         )
 
     def write_document(self) -> None:
