@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Callable, Union
 
 import numpy as np
@@ -18,9 +18,8 @@ import numpy as np
 from xlnet.settings.data import SEQUENCE_SPECIAL_TOKENS
 from xlnet.support.errors import wrong
 
-LONGEST_WORD = (
-    10  # pieces; longer runs come from scripts that are written without spaces
-)
+# [pieces] Longer words come from scripts that are written without spaces.
+LONGEST_WORD = 10
 
 # rank int32 [B,Q]: that of `ranks` in each part. The ranks of the second part are raised by a
 # constant above all ranks of the first. Its tokens outside of the order have the constant - 1, so
@@ -37,12 +36,10 @@ class Permutation:
     reuse_len: int  # length of the first part, the context of the rest
     num_predict: int  # P, exactly
     perm_size: int  # size of a permutation chunk
-    mask_alpha: (
-        int  # targets lie evenly: with a budget of mask_beta in mask_alpha tokens,
-    )
-    mask_beta: (
-        int  # about one of each mask_alpha / mask_beta n-grams in a row is predicted
-    )
+    # Targets lie evenly: with a budget of mask_beta in mask_alpha tokens, about one of each
+    # mask_alpha / mask_beta n-grams in a row is predicted.
+    mask_alpha: int
+    mask_beta: int
     mask_mode: str = "whole_word"
     max_ngram: int = 5  # words of an n-gram
     factorization_order: str = "uniform"  # a name in `ORDERS`
@@ -55,13 +52,8 @@ class Permutation:
             remedy = "--own_module registers others"
             raise wrong("factorization_order", found, f"one of {expected}", remedy)
         most = seq_len - SEQUENCE_SPECIAL_TOKENS
-        if self.mask_mode == "legacy":  # half of them in each part, however long it is
-            most = min(most, 2 * self.reuse_len, 2 * (seq_len - self.reuse_len) + 1)
         if self.num_predict > most:
-            expected = (
-                f"at most {most} for sequences of {seq_len} tokens of which {self.reuse_len} are "
-                f"reused, with mask_mode={self.mask_mode}"
-            )
+            expected = f"at most {most} for sequences of {seq_len} tokens"
             raise wrong("num_predict", self.num_predict, expected)
         if self.mask_alpha < self.mask_beta:
             expected = f"at least mask_beta, {self.mask_beta}"
@@ -70,7 +62,7 @@ class Permutation:
 
 class Random:
     """Random numbers in B rows; row b is a function of (seed, epochs[b], streams[b], sequences[b])
-    alone, where `epochs` may be one for all. All are integers from 0 to 2^64 - 1."""
+    alone, where `epochs` may be one for all. All are integers from 0 to 2^63 - 1."""
 
     def __init__(
         self,
@@ -83,11 +75,8 @@ class Random:
         # numbers are the same in any batch and order.
         self._philox = np.random.Philox(key=np.array([seed, 0], np.uint64))
         self._generator = np.random.Generator(self._philox)
-        self._rows = []
-        streams = list(streams)
-        epoch_of_row = np.broadcast_to(epochs, len(streams))
-        for sequence, stream, epoch in zip(sequences, streams, epoch_of_row):
-            self._rows.append((int(sequence), int(stream), int(epoch)))
+        columns = np.broadcast_arrays(list(sequences), list(streams), epochs)
+        self._rows = np.stack(columns, axis=1).tolist()
         self._used = 0  # numbers of each row
         self._state: Any = self._philox.state  # at its beginning, nothing buffered
 
@@ -124,8 +113,6 @@ def sample(
             random, is_special, word_start, direction, permutation
         )
     else:
-        if permutation.mask_mode == "token":
-            word_start = np.ones_like(word_start)
         is_target = _even_targets(random, is_special, word_start, permutation)
     return arrange(random, is_target, is_special, permutation)
 
@@ -136,41 +123,36 @@ def arrange(
     is_special: np.ndarray,
     permutation: Permutation,
 ) -> Sampled:
-    """Samples factorization orders for given targets, bool [B,Q]; the rest as for `sample`."""
-    rank = np.empty(is_target.shape, np.int32)  # [B,Q]
+    """Samples factorization orders for at most P given targets, bool [B,Q]; the rest as for
+    `sample`."""
     # The reused context and the rest of the sequence have an order each. The first part must not
     # see the second, and the second sees all of the first: a constant is added to every rank of
     # the second part, also to its ranks -1, and is larger than all ranks of the first part.
-    second_part_offset = 1 + _rank_limit(permutation.reuse_len, permutation.perm_size)
-    for part, offset in zip(_parts(is_target, permutation), (0, second_part_offset)):
-        if part.start < part.stop:
-            is_permuted = (is_target | is_special)[:, part]
-            rank[:, part] = offset + ranks(random, is_permuted, permutation)  # [B,T]
+    is_permuted = is_target | is_special
+    first_part, second_part = _parts(permutation)
+    rank = np.empty(is_target.shape, np.int32)  # [B,Q]
+    rank[:, first_part] = ranks(random, is_permuted[:, first_part], permutation)
+    rank[:, second_part] = ranks(random, is_permuted[:, second_part], permutation)
+    rank[:, second_part] += 1 + _rank_limit(
+        permutation.reuse_len, permutation.perm_size
+    )
 
     # The positions of the targets. If there are fewer than P, the last one is repeated with the
     # weight 0. Example: of four tokens the second and the last are targets, and P = 3: positions
     # 1 3 3, weights 1 1 0.
+    targets_first = np.argsort(~is_target, axis=1, kind="stable")  # [B,Q]
     count = is_target.sum(axis=1, keepdims=True)  # [B,1]
-    if count.max() > permutation.num_predict:
-        raise ValueError(
-            f"a sequence has {count.max()} targets, more than num_predict={permutation.num_predict}"
-        )
     is_used = np.arange(permutation.num_predict) < count  # [B,P]
-    # Row by row, as `is_used` is.
-    targets = np.flatnonzero(is_target) % is_target.shape[1]
-    positions = np.full(is_used.shape, is_target.shape[1] - 1, np.int32)  # [B,P]
-    positions[is_used] = targets
-    last = positions[np.arange(len(count)), np.maximum(count[:, 0] - 1, 0)]  # [B]
-    return Sampled(
-        rank, np.where(is_used, positions, last[:, None]), is_used.astype(np.float32)
-    )
+    from_the_end = np.argmax(is_target[:, ::-1], axis=1)  # [B], 0 without targets
+    last = is_target.shape[1] - 1 - from_the_end[:, None]  # [B,1]
+    positions = np.where(is_used, targets_first[:, : permutation.num_predict], last)
+    return Sampled(rank, positions.astype(np.int32), is_used.astype(np.float32))
 
 
-def _parts(sequences: np.ndarray, permutation: Permutation) -> tuple[slice, slice]:
+def _parts(permutation: Permutation) -> tuple[slice, slice]:
     """The reused context, and the rest."""
-    return slice(0, permutation.reuse_len), slice(
-        permutation.reuse_len, sequences.shape[1]
-    )
+    reuse_len = permutation.reuse_len
+    return slice(0, reuse_len), slice(reuse_len, None)
 
 
 # ---- orders ----
@@ -183,17 +165,8 @@ ORDERS: dict[str, Order] = {}
 
 
 def register_order(order: Order) -> Order:
-    """Makes a factorization order available by the name of its function; returns it.
-
-    Raises:
-      ValueError: the name is that of the library's order.
-    """
-    name = order.__name__
-    if name == Permutation.factorization_order and name in ORDERS:
-        raise ValueError(
-            f"factorization order '{name}' is the library's, expected another name"
-        )
-    ORDERS[name] = order
+    """Makes a factorization order available by the name of its function; returns it."""
+    ORDERS[order.__name__] = order
     return order
 
 
@@ -218,18 +191,17 @@ def ranks(
     """
     name = permutation.factorization_order
     rank = np.asarray(ORDERS[name](random, is_permuted, permutation.perm_size))
-    if rank.shape != is_permuted.shape or rank.dtype.kind not in "iu":
-        found = f"{rank.dtype} of shape {rank.shape}"
-        expected = f"integers of shape {is_permuted.shape}"
-        raise wrong(f"factorization_order {name}", found, expected)
     # Wrong ranks would show targets their own answers.
     limit = _rank_limit(is_permuted.shape[1], permutation.perm_size)
-    is_right = np.where(is_permuted, (rank >= 0) & (rank < limit), rank == -1)
-    if not is_right.all():
-        found = f"ranks from {rank.min()} to {rank.max()}"
-        expected = f"0 to {limit - 1} where is_permuted is true, and -1 elsewhere"
-        raise wrong(f"factorization_order {name}", found, expected)
-    return rank
+    if rank.shape == is_permuted.shape and rank.dtype.kind in "iu":
+        is_right = np.where(is_permuted, (rank >= 0) & (rank < limit), rank == -1)
+        if is_right.all():
+            return rank
+    raise wrong(
+        f"factorization_order {name}",
+        f"ranks {rank.dtype} {rank.shape} from {rank.min()} to {rank.max()}",
+        f"integers {is_permuted.shape}, 0 to {limit - 1} where is_permuted is true, else -1",
+    )
 
 
 def _rank_limit(length: int, perm_size: int) -> int:
@@ -271,36 +243,27 @@ def _even_targets(
     permutation: Permutation,
 ) -> np.ndarray:
     """`sample_targets` in both parts: bool [B,Q]."""
-    num_predict = permutation.num_predict
-    first_part, second_part = _parts(is_special, permutation)
-    num_first = np.count_nonzero(
-        ~is_special[:, first_part], axis=1
-    )  # [B], can be predicted
-    num_second = np.count_nonzero(~is_special[:, second_part], axis=1)
-    fewest = (num_first + num_second).min()
-    if num_predict > fewest:
-        expected = f"at most {fewest}, the tokens of a sequence besides <sep> and <cls>"
-        raise wrong("num_predict", num_predict, expected)
-
     # Each part gets a budget of targets in proportion to its tokens that can be predicted. The
     # budget is rounded at random, so that every token has the same chance. Example: P = 2, parts of
     # 3 and 1 tokens; the first part should have 1.5 targets, and gets 1 or 2, each half of the
     # time.
-    expected = num_predict * num_first / (num_first + num_second)  # [B]
+    num_predict = permutation.num_predict
+    first_part, second_part = _parts(permutation)
+    num_first = np.sum(~is_special[:, first_part], axis=1)  # [B]
+    num_tokens = np.sum(~is_special, axis=1)  # [B]
+    expected = num_predict * num_first / num_tokens  # [B]
     budget = np.floor(expected + random.uniform(1)[:, 0]).astype(np.int64)  # [B]
-    budgets = (budget, num_predict - budget)
-    targets = []
-    for part, budget_of_part in zip((first_part, second_part), budgets):
-        targets.append(
-            sample_targets(
-                random,
-                is_special[:, part],
-                word_start[:, part],
-                budget_of_part,
-                permutation,
-            )
+    parts = ((first_part, budget), (second_part, num_predict - budget))
+    is_target = np.empty(is_special.shape, bool)
+    for part, budget_of_part in parts:
+        is_target[:, part] = sample_targets(
+            random,
+            is_special[:, part],
+            word_start[:, part],
+            budget_of_part,
+            permutation,
         )
-    return np.concatenate(targets, axis=1)
+    return is_target
 
 
 def sample_targets(
@@ -320,12 +283,14 @@ def sample_targets(
 
     is_special, word_start: bool [B,T], as the result; budget: int [B].
     """
+    # The random numbers: two for each token, [B,T] each, and four for the text, [B,1] each. They
+    # decide on the n of each n-gram; the place of each n-gram on the ring; the word at which the
+    # cutting begins; where the arc begins; which of the words at its ends becomes complete; and at
+    # which of its tokens a word that stays cut begins to be picked.
     length = is_special.shape[1]
-    size_numbers, spread_numbers, uniforms = np.split(
-        random.uniform(2 * length + 4),  # [B,T], [B,T], [B,4]
-        [length, 2 * length],
-        axis=1,
-    )
+    numbers = random.uniform(2 * length + 4)
+    ngram_sizes, places, of_text = np.split(numbers, [length, 2 * length], axis=1)
+    lap_begin, arc_begin, completed_end, cut_begin = np.split(of_text, 4, axis=1)
 
     # The ring: the n-grams in the order of their random keys; special tokens come after it.
     # Example: tokens 0 1 are a word, 2 and 3 are words; each word is an n-gram; the keys are .6, .2
@@ -333,26 +298,26 @@ def sample_targets(
     #
     #     the ring, from place 0 on           tokens 2 3 0 1
     #     an arc of 2 tokens from place 1 on  tokens   3 0      so the word 0 1 is cut
+    if permutation.mask_mode == "token":
+        word_start = np.ones_like(word_start)
     words = _Words(is_special, word_start)
-    ngram = _ngrams(words, size_numbers, uniforms[:, :1], permutation)  # [B,T]
-    ngram_key = _spread(spread_numbers, permutation.mask_alpha // permutation.mask_beta)
-    key = np.where(
-        is_special, np.inf, np.take_along_axis(ngram_key, ngram, axis=1)
-    )  # [B,T], by token
+    ngram = _ngrams(words, ngram_sizes, lap_begin, permutation)  # [B,T]
+    ngram_key = _spread(places, permutation.mask_alpha // permutation.mask_beta)
+    key = np.take_along_axis(ngram_key, ngram, axis=1)  # [B,T], by token
+    key[is_special] = np.inf
     order = _in_order(key)  # [B,T], place -> token
     place = np.empty_like(order)  # [B,T], token -> place
-    place.ravel()[_flat(order, length)] = np.arange(length)
+    np.put_along_axis(place, order, np.arange(length)[None], axis=1)
 
     # The arc, and the words at its ends.
-    tokens = np.maximum(words.tokens, 1)  # [B,1], of the ring
-    first_place = (uniforms[:, 1:2] * tokens).astype(np.int64)  # [B,1], of the arc
-    ahead = place - first_place
-    ahead += tokens * (ahead < 0)  # [B,T], places from there
+    tokens = np.maximum(np.sum(~is_special, axis=1), 1)[:, None]  # [B,1], of the ring
+    first_place = (arc_begin * tokens).astype(np.int64)  # [B,1], of the arc
+    ahead = (place - first_place) % tokens  # [B,T], places from there
     picked = (ahead < budget[:, None]) & ~is_special  # [B,T]
     last_place = (first_place + budget[:, None] - 1) % tokens  # [B,1]
     end_places = np.concatenate([first_place, last_place], axis=1)
     ends = np.take_along_axis(order, end_places, axis=1)  # [B,2], tokens
-    return _complete_words(picked, words, ends, uniforms[:, 2:])
+    return _complete_words(picked, words, ends, completed_end, cut_begin)
 
 
 def _in_order(key: np.ndarray) -> np.ndarray:
@@ -361,51 +326,48 @@ def _in_order(key: np.ndarray) -> np.ndarray:
     return np.argsort(key, axis=1, kind="stable")
 
 
-def _flat(columns: np.ndarray, length: int) -> np.ndarray:
-    """Indices [B,N] into the flattened array of `columns` [B,N] in B rows of `length`."""
-    return columns + length * np.arange(len(columns))[:, None]
-
-
 class _Words:
     """Words as arrays over tokens. A special token ends a word and is not one.
 
     Attributes:
+      is_special: bool [B,T].
+      after_special: bool [B,T], also the first token.
       starts: bool [B,T], where words begin.
       index: int [B,T], of the token's word in the row.
-      length: int [B,T], of the token's word [tokens].
-      after_special: bool [B,T].
-      count, tokens: int [B,1], words and tokens in words.
+      count: int [B,1], words.
     """
 
     def __init__(self, is_special: np.ndarray, word_start: np.ndarray) -> None:
         self.is_special = is_special
-        self.after_special = np.concatenate(
-            [np.ones_like(is_special[:, :1]), is_special[:, :-1]], axis=1
-        )
+        self.after_special = np.ones_like(is_special)
+        self.after_special[:, 1:] = is_special[:, :-1]
         self.starts = (word_start | self.after_special) & ~is_special
-        self._count()
         # In a long run each piece counts as a word: in scripts without spaces, such as Chinese or
         # Thai, the records mark only sentences as words.
-        is_long = (self.length > LONGEST_WORD) & ~is_special
-        if is_long.any():
-            self.starts |= is_long
-            self._count()
+        self.starts |= _lengths(_index(self.starts), is_special) > LONGEST_WORD
+        self.index = _index(self.starts)
         self.count = self.starts.sum(axis=1, keepdims=True)
-        self.tokens = np.count_nonzero(~is_special, axis=1)[:, None]
-
-    def _count(self) -> None:
-        # Words 01, 2 of three tokens: starts 1 0 1, index 0 0 1, length 2 2 1.
-        self.index = np.maximum(np.cumsum(self.starts, axis=1) - 1, 0)  # [B,T]
-        flat = _flat(self.index, self.starts.shape[1])  # [B,T], of all rows
-        sizes = np.bincount(flat.ravel(), minlength=flat.size)  # [B*T], by word
-        sizes -= np.bincount(flat[self.is_special], minlength=flat.size)
-        self.length = sizes[flat]  # [B,T]
 
 
-def _size_limits(max_ngram: int) -> np.ndarray:
-    """The chance that an n-gram has at most 1, 2, ... max_ngram - 1 words: float64."""
+def _index(starts: np.ndarray) -> np.ndarray:
+    """The index of each token's word or n-gram, int [B,T], of where they begin, bool [B,T]."""
+    return np.maximum(np.cumsum(starts, axis=1) - 1, 0)
+
+
+def _lengths(index: np.ndarray, is_special: np.ndarray) -> np.ndarray:
+    """The tokens of each token's word, int [B,T]; 0 for special tokens."""
+    row_begins = index.shape[1] * np.arange(len(index))[:, None]
+    words = row_begins + index  # [B,T], numbered through all rows
+    counts = np.bincount(words[~is_special], minlength=words.size)
+    return np.where(is_special, 0, counts[words])
+
+
+def _ngram_sizes(numbers: np.ndarray, max_ngram: int) -> np.ndarray:
+    """The words of n-grams, n = 1 ... `max_ngram` with weight 1/n, of numbers in [0, 1)."""
     weights = 1.0 / np.arange(1, max_ngram + 1)
-    return (np.cumsum(weights) / np.sum(weights))[:-1]
+    # The chances that an n-gram has at most 1, 2, ... max_ngram - 1 words.
+    limits = (np.cumsum(weights) / np.sum(weights))[:-1]
+    return 1 + np.searchsorted(limits, numbers, side="right")
 
 
 def _ngrams(
@@ -428,26 +390,20 @@ def _ngrams(
     """
     if permutation.mask_mode == "token":
         return words.index
-    # Example: four words of one token each, n of 2, 1 and 3, beginning at word 1. N-grams begin at
-    # the words 1, 3 and 0; the last one is cut where the lap ends. They are 0, 1 2 and 3, so the
-    # indices of the four tokens are 0 1 1 2.
-    # Column j is n-gram j in the order of cutting. Its first word is counted from the beginning of
-    # the lap: 0, 2 and 3 in the example. There are no n-grams from the lap's end on.
-    ngram_size = np.ones(size_numbers.shape, np.int16)
-    for limit in _size_limits(permutation.max_ngram):
-        ngram_size += size_numbers >= limit
-    first_word = np.cumsum(ngram_size, axis=1, dtype=np.int32) - ngram_size  # [B,T]
-    is_ngram = first_word < words.count  # [B,T]
-    rows = np.repeat(np.arange(len(first_word)), is_ngram.sum(axis=1))  # [n-grams]
-    count = words.count[rows, 0]  # [n-grams]
-    lap_begin = (lap_number[rows, 0] * count).astype(np.int64)  # [n-grams], a word
-    begins_at_word = np.zeros(words.starts.shape, bool)  # [B,T], column: word
-    begins_at_word[rows, (lap_begin + first_word[is_ngram]) % count] = True
-    begins_in_word = np.take_along_axis(
-        begins_at_word, words.index, axis=1
-    )  # [B,T], column: token
-    begins_at_token = (begins_in_word | words.after_special) & words.starts
-    return np.maximum(np.cumsum(begins_at_token, axis=1) - 1, 0)
+    # Example: four words of one token each, n of 2, 1 and 3, beginning at word 1. Counted from
+    # there, n-grams begin at the words 0, 2 and 3 of the lap; the last one is cut where the lap
+    # ends. They are the words 1 2, 3 and 0, so the indices of the four tokens are 0 1 1 2.
+    length = words.index.shape[1]
+    sizes = _ngram_sizes(size_numbers, permutation.max_ngram)  # [B,T]
+    first_words = np.cumsum(sizes, axis=1) - sizes  # [B,T], of the lap
+    # Those from the lap's end on are not read; they may be beyond the last column.
+    begins_in_lap = np.zeros((len(sizes), length + 1), bool)
+    np.put_along_axis(begins_in_lap, np.minimum(first_words, length), True, axis=1)
+    count = np.maximum(words.count, 1)
+    lap_begin = (lap_number * count).astype(np.int64)  # [B,1], a word
+    word_of_lap = (words.index - lap_begin) % count  # [B,T], by token
+    begins = np.take_along_axis(begins_in_lap, word_of_lap, axis=1)  # [B,T]
+    return _index((begins | words.after_special) & words.starts)
 
 
 def _spread(uniform: np.ndarray, step: int) -> np.ndarray:
@@ -460,20 +416,21 @@ def _spread(uniform: np.ndarray, step: int) -> np.ndarray:
     # Example: step 2 and the numbers .9 .1 .3 .5. The groups are .9 .1 and .3 .5. The lower number
     # of each comes in round 0, the other one in round 1, so the keys are 1.9 .1 .3 1.5 and the
     # order is 1 2 3 0.
-    length = uniform.shape[1]
-    step = min(step, length)
+    rows, length = uniform.shape
     padded = np.pad(uniform, [[0, 0], [0, -length % step]], constant_values=1.0)
-    groups = padded.reshape(len(uniform), -1, step)  # [B,groups,step]
-    rounds: np.ndarray = np.zeros(
-        groups.shape, np.int32
-    )  # [B,groups,step], 0 to step - 1
+    groups = padded.reshape(rows, -1, step)  # [B,groups,step]
+    rounds = np.zeros(groups.shape, np.int32)  # 0 to step - 1
     for i in range(step):
         rounds += groups[:, :, i, None] < groups
-    return (rounds + groups).reshape(len(uniform), -1)[:, :length]
+    return (rounds + groups).reshape(rows, -1)[:, :length]
 
 
 def _complete_words(
-    picked: np.ndarray, words: _Words, ends: np.ndarray, uniforms: np.ndarray
+    picked: np.ndarray,
+    words: _Words,
+    ends: np.ndarray,
+    completed_end: np.ndarray,
+    cut_begin: np.ndarray,
 ) -> np.ndarray:
     """Completes words that the arc has cut: at most one of them stays cut.
 
@@ -488,50 +445,44 @@ def _complete_words(
       picked: bool [B,T], the tokens of the arc.
       words: of the text.
       ends: int [B,2], the first and the last token of the arc.
-      uniforms: [B,2], random numbers in [0, 1).
+      completed_end: [B,1], random numbers in [0, 1): which word the tokens move to.
+      cut_begin: [B,1], random numbers in [0, 1): the token where the picked ones begin.
     """
-    # The tokens near each end that belong to its word: all of them, as words have at most
-    # `LONGEST_WORD` tokens (`_Words`).
-    rows, columns = np.arange(len(picked))[:, None, None], picked.shape[1]
-    near = ends[:, :, None] + np.arange(
-        1 - LONGEST_WORD, LONGEST_WORD
-    )  # [B,2,19], tokens
-    is_token = (near >= 0) & (near < columns)
-    near = np.clip(near, 0, columns - 1)
-    own = np.take_along_axis(words.index, ends, axis=1)  # [B,2], words
-    is_in = (
-        is_token
-        & (words.index[rows, near] == own[:, :, None])
-        & ~words.is_special[rows, near]
-    )
+    end_words = np.take_along_axis(words.index, ends, axis=1)  # [B,2]
+    first_word, last_word = end_words[:, :1], end_words[:, 1:]  # [B,1]
+    in_first = (words.index == first_word) & ~words.is_special  # [B,T]
+    in_last = (words.index == last_word) & ~words.is_special
 
     # How many tokens of each word are picked, and how many move. Example: two words of 3 tokens, of
     # which 1 and 2 tokens are picked. Up to 2 tokens can move to the first word, up to 1 to the
     # second. With a chance of 1/3 the first word becomes complete, with a chance of 2/3 the second:
     # the expected numbers are 1 and 2, as before.
-    size = np.take_along_axis(words.length, ends, axis=1)  # [B,2]
-    count = (is_in & picked[rows, near]).sum(axis=2)  # [B,2], picked tokens
-    could_move_to_first = np.minimum(size[:, 0] - count[:, 0], count[:, 1])  # [B]
-    could_move_to_second = np.minimum(count[:, 0], size[:, 1] - count[:, 1])  # [B]
-    threshold = uniforms[:, 0] * (could_move_to_first + could_move_to_second)
-    moved_to_first = np.where(
-        threshold < could_move_to_second, could_move_to_first, -could_move_to_second
-    )  # [B]
-    moved_to_first *= own[:, 0] != own[:, 1]
-    count = count + moved_to_first[:, None] * [[1, -1]]  # [B,2]
+    first_size, first_count = _count(in_first, picked)  # [B,1]
+    last_size, last_count = _count(in_last, picked)
+    to_first = np.minimum(first_size - first_count, last_count)
+    to_last = np.minimum(first_count, last_size - last_count)
+    is_first = completed_end * (to_first + to_last) < to_last
+    moved = np.where(is_first, to_first, -to_last)
+    moved[first_word == last_word] = 0
 
     # Which tokens of a word are picked: those from a random token of the word on.
-    first_picked = (uniforms[:, 1:] * size).astype(
-        np.int64
-    )  # [B,2], tokens of the word before it
-    ahead = (
-        np.cumsum(is_in, axis=2) - 1 - first_picked[:, :, None]
-    )  # [B,2,19], tokens from there
-    ahead += size[:, :, None] * (ahead < 0)  # around the word
     completed = picked.copy()
-    row_index, _, _ = np.nonzero(is_in)
-    completed[row_index, near[is_in]] = (ahead < count[:, :, None])[is_in]
+    ends_of_arc = (
+        (in_first, first_size, first_count + moved),
+        (in_last, last_size, last_count - moved),
+    )
+    for in_word, size, count in ends_of_arc:
+        first_picked = (cut_begin * size).astype(np.int64)  # [B,1]
+        place = np.cumsum(in_word, axis=1) - 1  # [B,T], in the word
+        ahead = (place - first_picked) % np.maximum(size, 1)
+        completed[in_word] = (ahead < count)[in_word]
     return completed
+
+
+def _count(in_word: np.ndarray, picked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The tokens of a word in each row and those of them that are picked, int [B,1]."""
+    size = in_word.sum(axis=1, keepdims=True)
+    return size, (in_word & picked).sum(axis=1, keepdims=True)
 
 
 # ---- targets: the rule of the original implementation ----
@@ -546,44 +497,49 @@ def _legacy_targets(
 ) -> np.ndarray:
     """The targets of the original implementation: bool [B,Q], half of the budget in each part."""
     half = permutation.num_predict // 2
-    goals = (permutation.num_predict - half, half)
+    first_part, second_part = _parts(permutation)
+    parts = ((first_part, permutation.num_predict - half), (second_part, half))
     is_target = np.zeros(is_special.shape, bool)
-    for part, goal in zip(_parts(is_special, permutation), goals):
-        numbers = random.uniform(3 * (part.stop - part.start))
-        # the rule reads backward sequences forward
-        for row, backward in enumerate(direction):
-            order = slice(None, None, -1) if backward else slice(None)
-            is_target[row, part][order] = _legacy_part(
-                numbers[row], word_start[row, part][order].tolist(), goal, permutation
-            )
+    for part, goal in parts:
+        starts = word_start[:, part]
+        # Three numbers a token: two for the n-gram that may begin there (`_legacy_part`), one for
+        # the token's chance to be predicted by itself.
+        numbers = random.uniform(3 * starts.shape[1])
+        for row, is_backward in enumerate(direction):
+            # The rule reads backward sequences in the order of the text.
+            order = slice(None, None, -1 if is_backward else 1)
+            picked = _legacy_part(numbers[row], starts[row, order], goal, permutation)
+            is_target[row, part] = picked[order]
     # The single tokens that use up the budget may be <sep> or <cls>, so there may be fewer than P.
     return is_target & ~is_special
 
 
 def _legacy_part(
-    numbers: np.ndarray, starts: Sequence[bool], goal: int, permutation: Permutation
+    numbers: np.ndarray, starts: np.ndarray, goal: int, permutation: Permutation
 ) -> np.ndarray:
     """Spans of n pieces from a word's start on, in stretches of n · alpha / beta pieces, from the
-    left until the budget is spent; single tokens for the rest of it."""
+    left until the budget is spent; single tokens for the rest of it: bool [T]."""
     # Stretches follow each other from the left. Each has one span, which begins at the first word
     # that starts after a random part of the stretch. The last span is cut to the budget.
     length = len(starts)
-    pairs = iter(numbers[: 2 * length].reshape(-1, 2).tolist())
-    limits = _size_limits(permutation.max_ngram)
+    of_spans, of_tokens = np.split(numbers, [2 * length])
+    sizes = _ngram_sizes(of_spans[0::2], permutation.max_ngram).tolist()
+    word_begins = np.flatnonzero(starts)
     picked, missing, place = np.zeros(length, bool), goal, 0
-    while place < length and missing:
-        which, where = next(pairs)
-        drawn = int(np.searchsorted(limits, which, side="right")) + 1
-        size = min(drawn, missing)
+    for size, where in zip(sizes, of_spans[1::2].tolist()):
+        if place >= length or not missing:
+            break
+        size = min(size, missing)
         stretch = size * permutation.mask_alpha // permutation.mask_beta
         left = int(where * stretch)
-        begin = next((i for i in range(place + left, length) if starts[i]), length)
-        if begin + size >= length:
+        following = word_begins[word_begins >= place + left]
+        if not len(following) or following[0] + size >= length:
             break
+        begin = following[0]
         picked[begin : begin + size] = True
         missing -= size
         place = begin + size + stretch - left
     # Where the text ends before the budget does: single tokens, each with the same chance.
-    chances = np.where(picked, np.inf, numbers[2 * length :])
+    chances = np.where(picked, np.inf, of_tokens)
     picked[np.argsort(chances)[:missing]] = True
     return picked

@@ -5,7 +5,6 @@ Shape letters: Q tokens, M remembered positions, K = M + Q keys.
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,19 +64,15 @@ def of_text(
         raise wrong("text", f"{len(ids)} pieces", f"1 to {most}", "--text")
     random = permutations.Random(seed, 0, [0], [0])
     is_special = np.zeros([1, len(ids)], bool)
-    word_start = tokenizer.is_word_start[ids] | (permutation.mask_mode == "token")
+    word_start = tokenizer.is_word_start[ids][None]
     budget = np.array([min(permutation.num_predict, len(ids))])
     is_target = permutations.sample_targets(
-        random, is_special, word_start[None], budget, permutation
+        random, is_special, word_start, budget, permutation
     )
-    # The text is the first part of a sequence that has no second part.
-    one_part = dataclasses.replace(
-        permutation, reuse_len=len(ids), num_predict=len(ids)
-    )
-    sampled = permutations.arrange(random, is_target, is_special, one_part)
+    rank = permutations.ranks(random, is_target, permutation)
     pieces = [shown_piece(tokenizer, id) for id in ids]
     title = " ".join(text.split())
-    return Excerpt(title, pieces, sampled.rank[0], is_target[0])
+    return Excerpt(title, pieces, rank[0], is_target[0])
 
 
 def visibility(
