@@ -14,9 +14,9 @@ import numpy as np
 import repository  # finds the library and recipes
 
 from xlnet.commands import cli
-from xlnet.corpus import feature_spec, sequences, tfrecord
-from xlnet.corpus.feature_spec import ExampleBytes, Feature
+from xlnet.corpus import record_files, sequences
 from xlnet.corpus.manifest import Manifest
+from xlnet.corpus.record_files import ExampleBytes, Feature
 from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
 from xlnet.settings.fields import required, setting
 from xlnet.support import files, system
@@ -120,7 +120,7 @@ def read(directory):
             expected = f"{values['num_batch'] * batch_size} windows"
             raise wrong(info, len(serialized), expected)
         part = {}
-        for name, value in feature_spec.parse(layout, serialized).items():
+        for name, value in record_files.parse(layout, serialized).items():
             part[name] = value.numpy().reshape(-1, batch_size, *value.shape[1:])
         parts.append(part)
         passes.append(passes[-1] + values["num_batch"])
@@ -156,7 +156,7 @@ def write(directory, arrays, passes, tokenizer, directions):
     directions: of the rows, int [B]. Ours alternate from stream to stream.
     """
     count, rows, seq_len = arrays["input"].shape
-    layout = feature_spec.pretraining_features(seq_len)
+    layout = record_files.pretraining_features(seq_len)
     encoder = ExampleBytes(layout, tokenizer.vocab_size - 1)
     streams = []
     # The first forward row, the first backward one, the second forward one, ...
@@ -178,7 +178,7 @@ def write(directory, arrays, passes, tokenizer, directions):
         name = f"stream-{stream:05}-of-{rows:05}.tfrecord"
         path = os.path.join(directory, name)
         with open(path, "wb") as f:
-            f.writelines(map(tfrecord.frame, encoder.encode(features)))
+            f.writelines(map(record_files.frame, encoder.encode(features)))
         streams.append(
             {
                 "file": name,

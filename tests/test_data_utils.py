@@ -14,7 +14,7 @@ from helpers.preparation import (
     make_workspace,
 )
 
-from xlnet.corpus import feature_spec
+from xlnet.corpus import record_files
 from xlnet.corpus.manifest import Manifest
 from xlnet.settings.data import CorpusSettings
 
@@ -49,7 +49,7 @@ def made(workspace):
     sequences = {}
     for stream, path in enumerate(manifest.stream_paths(workspace.path("out"))):
         batch = tf.data.TFRecordDataset(path).batch(100000).get_single_element()
-        parsed = feature_spec.parse(feature_spec.pretraining_features(SEQ_LEN), batch)
+        parsed = record_files.parse(record_files.pretraining_features(SEQ_LEN), batch)
         for number in range(PASSES):
             sequences[stream, number] = {
                 name: np.split(value.numpy(), PASSES)[number]

@@ -13,7 +13,7 @@ from helpers.finetuning import assert_same
 from helpers.paths import RELEASED
 from helpers.pretraining import flags_of, losses, train, weights
 
-from xlnet.corpus import tfrecord
+from xlnet.corpus import record_files
 from xlnet.corpus.manifest import Manifest
 from xlnet.engine import checkpoint
 from xlnet.pretraining import data, resolve
@@ -332,7 +332,7 @@ def test_remote_records_train_as_those_on_a_disk(place):
                 with gfile.GFile(f"ram://{name}/{path.name}", "wb") as f:
                     f.write(path.read_bytes())
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(tfrecord, "_BLOCK", 1000)
+        patched.setattr(record_files, "_BLOCK", 1000)
         remote = train(
             place,
             "remote",

@@ -6,7 +6,7 @@ import shutil
 import pytest
 from helpers.pretraining import train
 
-from xlnet.corpus import tfrecord
+from xlnet.corpus import record_files
 from xlnet.corpus.manifest import Manifest
 from xlnet.support.errors import UserError
 
@@ -37,12 +37,12 @@ def test_a_sequence_is_read_by_its_place_alone(folder):
     with open(path, "rb") as f:
         f.seek(places[7])
         expected = f.read(places[1])
-    record = tfrecord.EqualRecords(path, places[1]).read(7)
-    assert tfrecord.frame(record) == expected
+    record = record_files.EqualRecords(path, places[1]).read(7)
+    assert record_files.frame(record) == expected
     with pytest.raises(
         UserError, match=f"^{path}: record 6: found damage, .*; make the records again"
     ):
-        tfrecord.EqualRecords(path, places[1]).read(6)
+        record_files.EqualRecords(path, places[1]).read(6)
 
 
 def test_a_file_that_lost_its_end_or_vanished_while_it_is_read(folder):
@@ -50,10 +50,10 @@ def test_a_file_that_lost_its_end_or_vanished_while_it_is_read(folder):
     for size in (places[7] + 20, places[7]):
         os.truncate(path, size)
         with pytest.raises(UserError, match="record 7: found damage"):
-            tfrecord.EqualRecords(path, places[1]).read(7)
+            record_files.EqualRecords(path, places[1]).read(7)
     os.remove(path)
     with pytest.raises(UserError, match="cannot be read: No such"):
-        tfrecord.EqualRecords(path, places[1]).read(0)
+        record_files.EqualRecords(path, places[1]).read(0)
 
 
 @pytest.mark.slow

@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from xlnet.corpus import tfrecord
-from xlnet.corpus.feature_spec import ExampleBytes, Feature
+from xlnet.corpus import record_files
 from xlnet.corpus.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest
+from xlnet.corpus.record_files import ExampleBytes, Feature
 from xlnet.support.errors import UserError
 
 VALUES = dict(
@@ -105,7 +105,7 @@ def test_edited_manifests_are_refused_in_one_line(directory, changes, message):
 @pytest.fixture
 def whole(tmp_path):
     """A directory of a vocabulary and one stream of three windows; the manifest's values."""
-    content = b"".join(tfrecord.frame(b"window %d" % number) for number in range(3))
+    content = b"".join(record_files.frame(b"window %d" % number) for number in range(3))
     (tmp_path / "a.tfrecord").write_bytes(content)
     (tmp_path / "spiece.model").write_bytes(b"model")
     values = dict(
@@ -144,6 +144,6 @@ def test_integers_that_records_cannot_hold_are_named(value):
     encoder = ExampleBytes([Feature("labels", (2,), "int")], largest=300)
     encoder.encode({"labels": np.array([[0, 300]])})
     with pytest.raises(
-        UserError, match=f"feature 'labels' has integers from .*{value}"
+        UserError, match=f"feature .labels.: found integers from .*{value}"
     ):
         encoder.encode({"labels": np.array([[5, value]])})

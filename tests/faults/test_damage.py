@@ -15,7 +15,7 @@ from helpers.finetuning import make_vocabulary
 from helpers.paths import GOLDEN, RELEASED
 
 from xlnet.convert import config_json, weights
-from xlnet.corpus import reading, tfrecord
+from xlnet.corpus import reading, record_files
 from xlnet.corpus.manifest import Manifest
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import checkpoint
@@ -200,7 +200,7 @@ def write_cache(folder):
 def read_cache(folder):
     """As a run that finds the records of an earlier one."""
     found = write_cache(folder)
-    records = tfrecord.EqualRecords(found.path)
+    records = record_files.EqualRecords(found.path)
     return list(map(records.read, range(found.count)))
 
 

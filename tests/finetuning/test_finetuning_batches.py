@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from helpers.vocabulary import train_tiny_model
 
-from xlnet.corpus import feature_spec, input_pipeline, tfrecord
-from xlnet.corpus.feature_spec import ExampleBytes
+from xlnet.corpus import input_pipeline, record_files
+from xlnet.corpus.record_files import ExampleBytes
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.support.errors import UserError
 from xlnet.tasks.features import encoding
@@ -39,7 +39,7 @@ def read(path, count=None, **how):
     with tf.Graph().as_default(), tf.Session() as session:
         batches = input_pipeline.finetuning_batches(
             path,
-            feature_spec.finetuning_features(LENGTH),
+            record_files.finetuning_features(LENGTH),
             row_length=LENGTH,
             num_examples=ROWS,
             **how,
@@ -113,12 +113,12 @@ def test_a_file_of_any_size_is_shuffled_whole(tmp_path):
     import tensorflow.compat.v1 as tf
 
     rows, length, batch_size = 130000, 4, 1000
-    layout = feature_spec.finetuning_features(length)
+    layout = record_files.finetuning_features(length)
     empty = {f.name: np.zeros((1, *f.shape)) for f in layout if f.dtype == "float"}
     empty.update(
         {f.name: np.zeros((1, *f.shape), int) for f in layout if f.dtype == "int"}
     )
-    record = tfrecord.frame(ExampleBytes(layout, largest=1).encode(empty)[0])
+    record = record_files.frame(ExampleBytes(layout, largest=1).encode(empty)[0])
     path = str(tmp_path / "sorted.tfrecord")
     with open(path, "wb") as f:
         f.write(record * rows)
@@ -149,10 +149,10 @@ def test_a_file_that_was_cut_or_damaged_is_named(path, tmp_path):
     with pytest.raises(
         UserError, match=r"cut.tfrecord: found \d+ bytes, expected records of"
     ):
-        len(tfrecord.EqualRecords(str(cut)))
+        len(record_files.EqualRecords(str(cut)))
     size = len(whole) // ROWS
     damaged.write_bytes(whole[: 3 * size + 50] + b"?" + whole[3 * size + 51 :])
-    records = tfrecord.EqualRecords(str(damaged))
+    records = record_files.EqualRecords(str(damaged))
     assert len(records) == ROWS and records.read(2) == records.read(2) != records.read(
         45
     )
@@ -168,7 +168,7 @@ def test_replicas_take_a_batch_in_parts(path):
         parts = input_pipeline.for_replicas(
             input_pipeline.finetuning_batches(
                 path,
-                feature_spec.finetuning_features(LENGTH),
+                record_files.finetuning_features(LENGTH),
                 row_length=LENGTH,
                 num_examples=ROWS,
                 batch_size=4,

@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from helpers.networks import sizes
 from helpers.pretraining import run_of
-from xlnet.corpus import feature_spec
+from xlnet.corpus import record_files
 from xlnet.engine.devices import Devices
 from xlnet.finetuning.model import TaskModel
 from xlnet.finetuning.run import FineTuningRun
@@ -108,7 +108,7 @@ def _batch(tuned, is_fixed):
                 ),
             ],
         )
-        for feature in feature_spec.finetuning_features(
+        for feature in record_files.finetuning_features(
             length, task.head.features(length), task.head.num_choices(True)
         )
     }

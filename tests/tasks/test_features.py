@@ -10,8 +10,8 @@ import pytest
 from helpers.paths import GOLDEN, SPIECE
 from helpers.vocabulary import train_tiny_model
 
-from xlnet.corpus import feature_spec
-from xlnet.corpus.feature_spec import Feature
+from xlnet.corpus import record_files
+from xlnet.corpus.record_files import Feature
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.support.errors import UserError
 from xlnet.tasks.features import encoding
@@ -189,7 +189,7 @@ def _read(path, max_seq_length, **settings):
     """Returns the record file as one dict of arrays [n, ...]."""
     import tensorflow as tf
 
-    layout = feature_spec.finetuning_features(max_seq_length, **settings)
+    layout = record_files.finetuning_features(max_seq_length, **settings)
     columns = collections.defaultdict(list)
     for serialized in tf.compat.v1.io.tf_record_iterator(path):
         example = tf.train.Example.FromString(serialized)

@@ -13,10 +13,10 @@ from typing import Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.corpus import feature_spec, tfrecord
 from xlnet.corpus import permutation as permutations
-from xlnet.corpus.feature_spec import Feature
+from xlnet.corpus import record_files
 from xlnet.corpus.manifest import Manifest
+from xlnet.corpus.record_files import Feature
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.support.errors import wrong
 
@@ -80,7 +80,7 @@ def pretraining_batches(
     length = manifest.windows_per_stream
     # NumPy samples the targets of several steps at once, as its calls have a fixed cost.
     together = max(1, SAMPLED_TOGETHER // (num_rows * manifest.seq_len))
-    features = feature_spec.pretraining_features(manifest.seq_len)
+    features = record_files.pretraining_features(manifest.seq_len)
     sampled_from = ("input", "word_start", "direction")
     special_ids = [tokenizer.sep_id, tokenizer.cls_id]
     files = _StreamFiles(directory, manifest)
@@ -96,7 +96,7 @@ def pretraining_batches(
     @_without_autograph
     def read(first: tf.Tensor) -> tuple[tf.Tensor, dict]:
         serialized = tf.numpy_function(read_records, [first], tf.string)
-        return first, feature_spec.parse(features, tf.ensure_shape(serialized, [None]))
+        return first, record_files.parse(features, tf.ensure_shape(serialized, [None]))
 
     def sample_targets(
         first: np.ndarray,
@@ -153,7 +153,7 @@ class _StreamFiles:
     def __init__(self, directory: str, manifest: Manifest) -> None:
         self._paths = manifest.stream_paths(directory)
         self._streams = manifest.streams
-        self._files: dict[int, tfrecord.EqualRecords] = {}
+        self._files: dict[int, record_files.EqualRecords] = {}
 
     def read(self, streams: np.ndarray, sequence: int) -> list[bytes]:
         """A sequence of each stream, serialized."""
@@ -165,7 +165,7 @@ class _StreamFiles:
                 about = self._streams[stream]
                 size = about["bytes"] // about["windows"]
                 path = self._paths[stream]
-                self._files[stream] = tfrecord.EqualRecords(path, size)
+                self._files[stream] = record_files.EqualRecords(path, size)
             serialized.append(self._files[stream].read(sequence))
         return serialized
 
@@ -279,7 +279,7 @@ def finetuning_batches(
         pool_index: tf.Tensor, indexed: tuple[tf.Tensor, tf.Tensor]
     ) -> tf.data.Dataset:
         """The batches of a pool that is sorted by length, in random order."""
-        parsed = dict(feature_spec.parse(features, indexed[1]), index=indexed[0])
+        parsed = dict(record_files.parse(features, indexed[1]), index=indexed[0])
         order = tf.argsort(_lengths(parsed["input_mask"], row_length), stable=True)
         pool = {name: tf.gather(values, order) for name, values in parsed.items()}
         order = tf.random.experimental.stateless_shuffle(
@@ -325,7 +325,7 @@ def _shuffled_pools(
 
     Only the orders of two epochs are held in memory, 8 bytes for each record.
     """
-    records = tfrecord.EqualRecords(path)
+    records = record_files.EqualRecords(path)
     count = len(records)
     orders: dict[int, np.ndarray] = {}
 

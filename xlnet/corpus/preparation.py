@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from xlnet.corpus import reading, record_writer, sequences, tokenized
+from xlnet.corpus import reading, record_files, sequences, tokenized
 from xlnet.corpus.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest
 from xlnet.corpus.processes import in_processes
 from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
@@ -302,22 +302,25 @@ def write_stream(
 ) -> dict[str, Any]:
     """Writes one stream, unless it exists; returns its entry in the manifest. `sizes`: the tokens
     of the chunks."""
-    settings = job.settings
+    settings, tokenizer = job.settings, job.tokenizer
     name = f"stream-{index:05}-of-{plan.num_streams:05}.tfrecord"
     path = os.path.join(job.directory, name)
     direction = plan.direction(index)
     if not files.exists(path):
-        encoder = record_writer.SequenceEncoder(
-            job.tokenizer, settings.seq_len, settings.reuse_len
-        )
+        layout = record_files.pretraining_features(settings.seq_len)
+        encoder = record_files.ExampleBytes(layout, tokenizer.vocab_size - 1)
         read = functools.partial(read_tokens, job)
         with files.writing(path) as f:
             for pass_index in range(settings.num_passes):
                 text = sequences.TextOfPass(read, sizes, settings.seed, pass_index)
-                cells = sequences.cells(text, plan, index, settings, job.tokenizer)
-                for number, cell in enumerate(cells):
-                    for batch in encoder.batches(cell, direction, number == 0):
-                        f.write(batch)
+                starts_stream = 1
+                for cell in sequences.cells(text, plan, index, settings, tokenizer):
+                    for columns in sequences.columns(
+                        cell, settings.seq_len, settings.reuse_len, direction, tokenizer
+                    ):
+                        columns["starts_stream"][0] = starts_stream
+                        starts_stream = 0
+                        f.writelines(map(record_files.frame, encoder.encode(columns)))
     return {
         "file": name,
         "direction": direction,

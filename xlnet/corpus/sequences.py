@@ -37,8 +37,8 @@ FORWARD, BACKWARD = 0, 1
 MOST_STREAMS = 32  # when the number is not given
 FEWEST_SEQUENCES = 8  # per stream and pass, when the number of streams is not given
 CELL_TOKENS = 1 << 21  # tokens that one cell of sequences moves over, at most
-
 BLOCK_TOKENS = 1 << 20
+_ENCODED_SEQUENCES = 128  # whose bytes fit the processor's cache
 
 SENTENCE, DOCUMENT = 1 << 30, 1 << 31  # bits of a token that begins one
 ID_BITS = SENTENCE - 1
@@ -318,10 +318,10 @@ def cells(
     direction, begin = plan.direction(stream), plan.part(stream) * plan.part_len
     # The cells are about equally long: a short last one would have little text to sample B from.
     count = -(-plan.sequences * reuse_len // CELL_TOKENS)
-    edges = np.linspace(0, plan.sequences, count + 1).astype(np.int64)
+    edges = np.linspace(0, plan.sequences, count + 1).astype(np.int64).tolist()
     for cell, (first, last) in enumerate(zip(edges[:-1], edges[1:])):
-        low = int(first) * reuse_len
-        high = int(last - 1) * reuse_len + seq_len - SEQUENCE_SPECIAL_TOKENS
+        low = first * reuse_len
+        high = (last - 1) * reuse_len + seq_len - SEQUENCE_SPECIAL_TOKENS
         # the last cell also has the part's tokens after its sequences
         if last == plan.sequences:
             high = plan.part_len
@@ -334,3 +334,37 @@ def cells(
         rng = np.random.default_rng([settings.seed, text.number, 1 + stream, cell])
         segments = sample_segments(reading, begins, seq_len, reuse_len, rng)
         yield Cell(reading, begins, segments)
+
+
+def columns(
+    cell: Cell, seq_len: int, reuse_len: int, direction: int, tokenizer: Tokenizer
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields the sequences of a cell, some at a time, as columns of
+    `record_files.pretraining_features`, as if no stream began in the cell."""
+    position = np.arange(seq_len)
+    for low in range(0, len(cell.begins), _ENCODED_SEQUENCES):
+        some = slice(low, low + _ENCODED_SEQUENCES)
+        begins = cell.begins[some, None]  # [W,1]
+        a_len, b_begin, label = [column[some, None] for column in cell.segments]
+        sep = reuse_len + a_len  # where A's <sep> is
+        is_b = position > sep  # [W,Q], with both tokens behind B
+        # Where the tokens are in the cell; what is found at special tokens is replaced.
+        place = position + np.where(is_b, b_begin - sep - 1, begins)  # [W,Q]
+        ids = cell.reading.ids.take(place, mode="clip")
+        np.put_along_axis(ids, sep, tokenizer.sep_id, axis=1)
+        ids[:, -2:] = tokenizer.sep_id, tokenizer.cls_id
+        words = cell.reading.words.take(place, mode="clip")
+        # Words begin where the reused part, A and B do, and at special tokens.
+        words[:, [0, reuse_len, -2, -1]] = True
+        np.put_along_axis(words, sep, True, axis=1)
+        np.put_along_axis(words, sep + 1, True, axis=1)
+        segments = is_b.astype(np.uint8)
+        segments[:, -1] = 2
+        yield {
+            "input": ids,
+            "seg_id": segments,
+            "word_start": words,
+            "label": label,
+            "direction": np.full_like(label, direction),
+            "starts_stream": np.zeros_like(label),
+        }

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.corpus import feature_spec, input_pipeline
+from xlnet.corpus import input_pipeline, record_files
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.runs import task_settings
 from xlnet.runs.task_settings import FineTunedTask
@@ -173,7 +173,7 @@ class TaskData:
             multiple = compiled_multiple(length, multiple)
         batches = input_pipeline.finetuning_batches(
             made.path,
-            feature_spec.finetuning_features(
+            record_files.finetuning_features(
                 length, self._label_features(), self._task.head.num_choices(True)
             ),
             row_length=length,

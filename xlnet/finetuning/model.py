@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Optional, Protocol
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.corpus import feature_spec
+from xlnet.corpus import record_files
 from xlnet.corpus.input_pipeline import POOL_BATCHES
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import train_step
@@ -47,7 +47,7 @@ OF_ROWS = ("index", "is_first", TOKENS_READ, TOKENS)
 class TaskModel:
     """A network and the output layer of a task.
 
-    Features of all methods are a dict of tensors [B, ...] as in `feature_spec.finetuning_features`;
+    Features of all methods are a dict of tensors [B, ...] as in `record_files.finetuning_features`;
     ids may have any length.
     """
 
@@ -190,7 +190,7 @@ def features_to_predict(tuned: FineTunedTask) -> dict[str, tf.TensorSpec]:
     one value for each token."""
     head, length = tuned.task.head, tuned.layout.max_seq_length
     specs = {}
-    for name, shape, dtype in feature_spec.finetuning_features(
+    for name, shape, dtype in record_files.finetuning_features(
         length, head.features(length), head.num_choices(False)
     ):
         if name in (*IDS, *head.token_features):

@@ -17,8 +17,8 @@ from typing import Any, Callable, NamedTuple, Optional
 
 import numpy as np
 
-from xlnet.corpus import feature_spec, tfrecord
-from xlnet.corpus.feature_spec import ExampleBytes
+from xlnet.corpus import record_files
+from xlnet.corpus.record_files import ExampleBytes
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.support import files
 
@@ -222,7 +222,7 @@ def lay_out(
 def arrays_of(
     examples: Sequence[Example], tokenizer: Tokenizer, layout: Layout
 ) -> tuple:
-    """Arrays of some examples, as `feature_spec.finetuning_features` lists them: (dict of arrays
+    """Arrays of some examples, as `record_files.finetuning_features` lists them: (dict of arrays
     [m, ...], the texts of all choices joined, [m,C*T], with `TOKENS_READ` and `TOKENS`; int [n],
     the windows of each example, whose sum is m)."""
     # All texts are tokenized in one call, which is faster than one for each.
@@ -279,7 +279,7 @@ def write_records(
     tokenizer: Tokenizer,
     layout: Layout,
     *,
-    label_features: tuple = (feature_spec.CLASS_ID,),
+    label_features: tuple = (record_files.CLASS_ID,),
     encode: Callable = arrays_of,
     options: tuple = (),
     num_choices: int = 1,
@@ -309,9 +309,9 @@ def write_records(
     path = os.path.join(directory, f"{name}.{digest.hexdigest()[:16]}.tfrecord")
 
     if os.path.exists(path):  # an earlier run has written it
-        return Records(path, len(tfrecord.EqualRecords(path)))
+        return Records(path, len(record_files.EqualRecords(path)))
 
-    features = feature_spec.finetuning_features(
+    features = record_files.finetuning_features(
         layout.max_seq_length, label_features, num_choices
     )
     to_bytes = ExampleBytes(features, largest=max(tokenizer.vocab_size, 1 << 14))
@@ -330,7 +330,7 @@ def write_records(
             unknown += np.count_nonzero(ids == tokenizer.unk_id)
             serialized = to_bytes.encode(arrays)
             count += len(serialized)
-            f.writelines(map(tfrecord.frame, serialized))
+            f.writelines(map(record_files.frame, serialized))
     if unknown > _NOTED * pieces:
         what = (
             "of the pieces are unknown to the vocabulary; is it one of this language?"

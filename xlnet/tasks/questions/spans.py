@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 from scipy import special
 
-from xlnet.corpus.feature_spec import Feature
 from xlnet.corpus.offsets import Aligner, piece_span
+from xlnet.corpus.record_files import Feature
 from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding

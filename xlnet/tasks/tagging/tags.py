@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple, Optional
 
 import numpy as np
 
-from xlnet.corpus.feature_spec import Feature
+from xlnet.corpus.record_files import Feature
 from xlnet.corpus.tokenizer import is_unspaced
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding

@@ -26,7 +26,7 @@ from typing import Any, ClassVar, Optional
 
 import numpy as np
 
-from xlnet.corpus.feature_spec import Feature
+from xlnet.corpus.record_files import Feature
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks import metrics, results
 from xlnet.tasks.features import encoding
@@ -151,7 +151,7 @@ class Head(_TaskComponent):
         return 1
 
     def features(self, length: int) -> tuple:
-        """The `feature_spec.Feature`s besides the ids of a record of `length` tokens."""
+        """The `record_files.Feature`s besides the ids of a record of `length` tokens."""
         of_none = self.type.targets(self.task, ())
         kind = "float" if of_none.dtype.kind == "f" else "int"
         return (Feature("label_ids", of_none.shape[1:], kind),)

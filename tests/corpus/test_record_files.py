@@ -1,4 +1,4 @@
-"""record_writer: the bytes of sequences, checked by TensorFlow's own readers."""
+"""record_files: the bytes of sequences, checked by TensorFlow's own readers."""
 
 import types
 
@@ -6,25 +6,24 @@ import numpy as np
 import pytest
 from helpers.sequences import CLS, SEP, TOKENIZER, all_segments, readings, small_text
 
-from xlnet.corpus import feature_spec, record_writer, sequences
+from xlnet.corpus import record_files, sequences
 
 
-def written(
-    tmp_path, cell, vocabulary, seq_len, reuse_len, direction=0, starts_stream=True
-):
-    """Writes the records of a cell; returns them as TensorFlow parses them, and the encoder."""
+def written(tmp_path, cell, vocabulary, seq_len, reuse_len, direction=0):
+    """Writes the records of a cell; returns them as TensorFlow parses them."""
     import tensorflow as tf
 
-    encoder = record_writer.SequenceEncoder(vocabulary, seq_len, reuse_len)
+    layout = record_files.pretraining_features(seq_len)
+    encoder = record_files.ExampleBytes(layout, vocabulary.vocab_size - 1)
     path = str(tmp_path / "sequences.tfrecord")
     with open(path, "wb") as f:
-        for batch in encoder.batches(cell, direction, starts_stream):
-            f.write(batch)
+        for columns in sequences.columns(
+            cell, seq_len, reuse_len, direction, vocabulary
+        ):
+            f.writelines(map(record_files.frame, encoder.encode(columns)))
     batch = tf.data.TFRecordDataset(path).batch(10**6).get_single_element()
-    parsed = feature_spec.parse(feature_spec.pretraining_features(seq_len), batch)
-    assert (tmp_path / "sequences.tfrecord").stat().st_size == len(
-        batch
-    ) * encoder.record_bytes
+    parsed = record_files.parse(layout, batch)
+    assert len(record_files.EqualRecords(path)) == len(batch)
     return {name: value.numpy() for name, value in parsed.items()}
 
 
@@ -64,7 +63,6 @@ def test_a_sequence_is_laid_out_by_the_rule(tmp_path, direction, seq_len, reuse_
         )
     assert found["label"].tolist() == drawn.label.tolist()
     assert set(found["direction"].tolist()) == {direction}
-    assert found["starts_stream"].tolist() == [1] + [0] * (len(begins) - 1)
 
 
 @pytest.mark.parametrize("vocab_size", [10, 129, 250000])
@@ -86,8 +84,6 @@ def test_ids_of_any_vocabulary_survive(tmp_path, vocab_size):
         vocabulary,
         32,
         12,
-        starts_stream=False,
     )
     assert found["input"][0, :12].tolist() == ids[:12].tolist()
     assert np.array_equal(found["input"][:, :12].ravel(), ids[: 12 * len(begins)])
-    assert not found["starts_stream"].any()

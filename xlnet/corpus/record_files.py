@@ -1,0 +1,230 @@
+"""What TFRecord files hold: the layout of examples, their bytes, and the frame around each.
+
+Each layout is written once, for the writer and for the parser. Examples are written without
+TensorFlow, many at a time: every number of a feature takes the same number of bytes, so all
+examples of a layout have one size. An empty example is repeated, and its slots are filled a column
+at a time.
+
+Shape letters: Q tokens in a sequence, T tokens in a fine-tuning example, n examples, R bytes of
+one.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+import google_crc32c
+import numpy as np
+
+from xlnet.support import files
+from xlnet.support.errors import wrong
+
+# dtype: "int", "byte" (an int from 0 to 127) or "float".
+Feature = collections.namedtuple("Feature", "name shape dtype")
+
+
+def pretraining_features(seq_len: int) -> tuple[Feature, ...]:
+    """Layout of one pretraining sequence of `seq_len` = Q tokens."""
+    return (
+        Feature("input", (seq_len,), "int"),  # token ids
+        Feature("seg_id", (seq_len,), "byte"),  # 0 context and A, 1 B, 2 <cls>
+        # 1 where, in reading order, a word begins
+        Feature("word_start", (seq_len,), "byte"),
+        Feature("label", (), "byte"),  # 1: B continues A
+        Feature("direction", (), "byte"),  # 0 forward, 1 backward
+        # 1: nothing precedes, the memory is zeroed
+        Feature("starts_stream", (), "byte"),
+    )
+
+
+CLASS_ID = Feature("label_ids", (), "int")  # the label of a classification
+
+
+def finetuning_features(
+    max_seq_length: int,
+    label_features: Sequence[Feature] = (CLASS_ID,),
+    num_choices: int = 1,
+) -> tuple[Feature, ...]:
+    """Layout of one fine-tuning example of T = `max_seq_length` × `num_choices` tokens, with what a
+    task type adds (`tasks.types.contract.Head.features`)."""
+    length = max_seq_length * num_choices
+    return (
+        Feature("input_ids", (length,), "int"),
+        Feature("input_mask", (length,), "float"),  # 1 is padding
+        Feature("segment_ids", (length,), "int"),
+        *label_features,
+        Feature("is_real_example", (), "int"),  # 0 fills up the last batch
+    )
+
+
+def parse(features: Sequence[Feature], serialized: Any) -> dict[str, Any]:
+    """Parses a batch of serialized examples to a dict of int32 and float32 tensors `[B, ...]`."""
+    import tensorflow as tf
+
+    types = {"int": tf.int64, "byte": tf.int64, "float": tf.float32}
+    layout = {}
+    for name, shape, dtype in features:
+        layout[name] = tf.io.FixedLenFeature(shape, types[dtype])
+    parsed = tf.io.parse_example(serialized, layout)
+    for name, value in parsed.items():
+        if value.dtype == tf.int64:
+            parsed[name] = tf.cast(value, tf.int32)
+    return parsed
+
+
+# Examples as bytes.
+
+
+class ExampleBytes:
+    """Serializes examples of a layout; `largest`: the largest number of features of dtype "int"."""
+
+    def __init__(self, layout: Sequence[Feature], largest: int) -> None:
+        self._layout = layout
+        self._varints = _varint_table(largest)  # [largest+1,bytes]
+        widths = {"int": self._varints.shape[1], "byte": 1, "float": 4}
+        sizes = {}  # [bytes] of the numbers of each feature
+        for feature in layout:
+            count = int(np.prod(feature.shape, dtype=int))
+            sizes[feature.name] = count * widths[feature.dtype]
+        self._empty, self._slots = _empty_example(layout, sizes)
+
+    def encode(self, columns: Mapping[str, np.ndarray]) -> list[bytes]:
+        """Returns the bytes of n examples; `columns`: arrays [n, ...] of the features' shapes by
+        name, ints from 0 on."""
+        count = len(next(iter(columns.values())))
+        examples = np.tile(np.frombuffer(self._empty, np.uint8), [count, 1])  # [n,R]
+        for name, _, dtype in self._layout:
+            values = columns[name]
+            if dtype == "float":
+                numbers = np.ascontiguousarray(values, "<f4").view(np.uint8)
+            elif dtype == "byte":
+                numbers = values.astype(np.uint8)
+            else:
+                self._check_range(name, values)
+                numbers = np.take(self._varints, values, axis=0)
+            examples[:, self._slots[name]] = numbers.reshape(count, -1)
+        return list(map(bytes, examples))
+
+    def _check_range(self, name: str, values: np.ndarray) -> None:
+        """Raises UserError for an int without an entry in the table."""
+        largest = len(self._varints) - 1
+        if values.size and not 0 <= values.min() <= values.max() <= largest:
+            found = f"integers from {values.min()} to {values.max()}"
+            raise wrong(f"feature '{name}'", found, f"0 to {largest}")
+
+
+def _varint_table(largest: int) -> np.ndarray:
+    """Varints of 0 ... `largest` of one length, which parsers accept: uint8 [largest+1,bytes]."""
+    # Seven bits a byte, the lowest first, the top bit set where more follow: 300 is 10101100
+    # 00000010, and 5 in as many bytes 10000101 00000000.
+    width = max(1, -(-int(largest).bit_length() // 7))
+    groups = np.arange(largest + 1)[:, None] >> (7 * np.arange(width)) & 127
+    groups[:, :-1] |= 128  # another byte follows
+    return groups.astype(np.uint8)
+
+
+def _empty_example(
+    layout: Sequence[Feature], sizes: Mapping[str, int]
+) -> tuple[bytes, dict[str, slice]]:
+    """Returns the bytes of an example of zeros, and the slice of each feature's numbers; `sizes`:
+    the bytes of these numbers, by name."""
+    entries, ends = b"", {}
+    for name, dtype in sorted((feature.name, feature.dtype) for feature in layout):
+        # A map entry {key=1, value=2: Feature {float_list=2 or int64_list=3: {value=1, packed}}}.
+        values = _field(2 if dtype == "float" else 3, _field(1, bytes(sizes[name])))
+        entries += _field(1, _field(1, name.encode()) + _field(2, values))
+        ends[name] = len(entries)
+    example = _field(1, entries)
+    shift = len(example) - len(entries)
+    slots = {}
+    for name, end in ends.items():
+        slots[name] = slice(shift + end - sizes[name], shift + end)
+    return example, slots
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """A field of a protocol buffer: bytes, text or a message."""
+    # 2: the wire type of contents with their length in front.
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(value: int) -> bytes:
+    parts = bytearray()
+    while value > 0x7F:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*parts, value])
+
+
+# The frame of an example in a TFRecord file, without TensorFlow:
+#
+#     | length of the data, 8 bytes | its checksum, 4 | data | checksum of the data, 4 |
+
+_BEFORE, _BEHIND = 12, 4  # [bytes] around the data
+_BLOCK = 1 << 18  # [bytes] of remote files read at once
+
+
+def frame(data: bytes) -> bytes:
+    """Returns the record of `data` in a file."""
+    length = len(data).to_bytes(8, "little")
+    return length + _checksum(length) + data + _checksum(data)
+
+
+def _checksum(data: bytes) -> bytes:
+    """TFRecord's masked CRC-32C."""
+    # Masked: data may contain checksums itself, and the checksum of those is a poor one.
+    checksum = google_crc32c.value(data)
+    rotated = checksum >> 15 | checksum << 17 & 0xFFFFFFFF
+    masked = rotated + 0xA282EAD8 & 0xFFFFFFFF
+    return masked.to_bytes(4, "little")
+
+
+class EqualRecords:
+    """Random access to the records of a file that all have one size, as ours have.
+
+    Of a remote file the last block that was read is kept: a request for one record takes as long as
+    one for dozens.
+    """
+
+    def __init__(self, path: str, size: Optional[int] = None):
+        """size: of a record, if it is known [bytes]."""
+        self._path = path
+        if size is None:  # that of the first one
+            with files.open_binary(path) as f:
+                length = f.read(8)
+            size = _BEFORE + int.from_bytes(length, "little") + _BEHIND
+        self._size = size
+        self._block, self._begin = b"", 0
+
+    def __len__(self) -> int:
+        total = files.size(self._path)
+        if total % self._size:
+            expected = f"records of {self._size} bytes"
+            raise wrong(self._path, f"{total} bytes", expected)
+        return total // self._size
+
+    def read(self, number: int) -> bytes:
+        """The data of the record `number`, from 0; a UserError if it is damaged."""
+        begin = number * self._size
+        block_end = self._begin + len(self._block)
+        if begin < self._begin or begin + self._size > block_end:
+            self._block, self._begin = self._read_block(begin), begin
+        at = begin - self._begin
+        record = self._block[at : at + self._size]
+        data = record[_BEFORE:-_BEHIND]
+        if record != frame(data):  # a record of another size is of another file
+            where = f"{self._path}: record {number}"
+            raise wrong(where, "damage", "a record", "make the records again")
+        return data
+
+    def _read_block(self, begin: int) -> bytes:
+        size = max(_BLOCK, self._size) if files.is_remote(self._path) else self._size
+        try:
+            with files.open_binary(self._path) as f:
+                f.seek(begin)
+                return f.read(size)
+        except OSError as e:
+            found = f"a file that cannot be read: {e.strerror or e}"
+            raise wrong(self._path, found, "records") from None
