@@ -15,7 +15,6 @@ from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import OptimizationSettings
-from xlnet.tasks import custom
 from xlnet.tasks.known import TASK_TYPES
 from xlnet.tasks.task import Columns, Task
 
@@ -69,7 +68,7 @@ def finetuning(kind, network, settings, is_fixed=False):
     task = Task(
         "custom", Columns(("text",), (), ("label",)), labels, (), TASK_TYPES[kind]
     )
-    task = custom.with_options(task, vars(settings))
+    task = task.with_options(**vars(settings))
     tuned = FineTunedTask(task, settings)
     model = TaskModel(CONFIG, tuned, NetworkSettings(**network))
     no_data = dict(data=None, rows=(), records=None, document=None)

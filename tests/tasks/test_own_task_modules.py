@@ -206,7 +206,7 @@ def test_a_type_with_two_label_columns_and_two_numbers(registry, tmp_path):
         ),
         (
             "from xlnet import tasks\ntasks.register(3)\n",
-            "found int, expected a TaskType",
+            "mine.py cannot be imported: AttributeError",
         ),
     ],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Mapping
 from typing import Any, Optional
 
 from xlnet.settings.finetuning import names_in
@@ -37,40 +36,15 @@ def resolve_task(settings: Any, stored: Optional[dict] = None) -> Task:
         if settings.is_regression and task.labels is not None:
             expected = f"False for the labels of task {task.name}"
             raise wrong("is_regression", "True", expected)
-    task = _with_forms(_with_named_files(task, settings), settings)
-
-    task = _with_held_out(task, settings, stored)
-    task = with_options(task, vars(settings))
+    task = _with_files(task, settings, stored).with_options(**vars(settings))
     # Its labels, which the model or the train file has.
     if task.labels == () and stored and not settings.do_train:
         task = dataclasses.replace(task, labels=tuple(stored["labels"]))
-        task = with_options(task, stored.get("kind_options", {}))
+        task = task.with_options(**stored.get("kind_options", {}))
     task = with_metric(complete(task, settings.data_dir), settings.metric)
     if settings.do_train or settings.do_eval:
         task.scorer.metrics  # noqa: B018  its errors are raised before anything is read
     return task
-
-
-def with_options(task: Task, values: Mapping[str, Any]) -> Task:
-    """The task with the options of its type that are among some values by name."""
-    options = {}
-    for field in dataclasses.fields(task.type.options):
-        if values.get(field.name) is not None:
-            options[field.name] = values[field.name]
-    return task.with_options(**options)
-
-
-def _with_held_out(task: Task, settings: Any, stored: dict) -> Task:
-    """The task with the fraction of train that is held out as dev, where dev has no file."""
-    share = settings.dev_share
-    if share is None:  # the rows that a model held out stay held out
-        share = stored.get("dev_share")
-    if share is None:
-        share = _DEV_SHARE if task.name == CUSTOM else _DEV_SHARE_OF_KNOWN
-    splits = (*task.files.by_split, *task.files.groups)
-    if "dev" in splits or "train" not in splits:
-        share = 0.0
-    return task.with_files(dev_share=share)
 
 
 def complete(task: Task, data_dir: str) -> Task:
@@ -165,11 +139,17 @@ def _own_task(settings: Any, stored: dict) -> Task:
 
 # ---- which files
 
-# The names of the files of a split, with those of the first tagging sets.
-_SPLIT_NAMES = {
-    "train": ("train",),
-    "test": ("test", "testb"),
-    "dev": ("dev", "valid", "validation", "val", "eval", "testa"),
+# The split of a file with such a part in its name; the last of each are of the first tagging sets.
+_SPLIT_OF = {
+    "train": "train",
+    "test": "test",
+    "testb": "test",
+    "dev": "dev",
+    "valid": "dev",
+    "validation": "dev",
+    "val": "dev",
+    "eval": "dev",
+    "testa": "dev",
 }
 _OF_RECORDS = ".tfrecord"  # of output_dir, which may be the directory of the texts, too
 
@@ -183,69 +163,77 @@ def _own_files(settings: Any) -> dict[str, Any]:
         path = os.path.abspath(data_dir)
         if settings.do_train:
             return {"train": path}
-        splits = ("train", "test") if settings.dev_share else _SPLIT_NAMES
+        splits = ["train", "test"]
+        if not settings.dev_share:
+            splits.append("dev")
         return dict.fromkeys(splits, path)
-    # The name of a file has that of the split as a part, such as train-v2.0.json and eng.train.
+    found: dict[str, str] = {}
     listed = sorted(os.listdir(data_dir)) if os.path.isdir(data_dir) else []
-    found = {}
-    for split, names in _SPLIT_NAMES.items():
-        of_split = []
-        for name in listed:
-            parts = set(re.split("[.-]", name))
-            if parts & set(names) and not name.endswith(_OF_RECORDS):
-                of_split.append(name)
-        if len(of_split) > 1:
-            where, both = f"data_dir: {data_dir}", " and ".join(of_split)
-            raise wrong(where, both, "one of them", f"--{split}_file")
-        if of_split:
-            found[split] = of_split[0]
-        elif split != "dev":
-            # This name is shown where the file is needed. A missing dev is a part of train.
-            found[split] = f"{split}.csv"
-    return found
+    for name in listed:
+        # The split is a part of the name, such as train-v2.0.json and eng.train.
+        parts = re.split("[.-]", name)
+        for split in {_SPLIT_OF[part] for part in parts if part in _SPLIT_OF}:
+            if name.endswith(_OF_RECORDS):
+                continue
+            if split in found:
+                where, both = f"data_dir: {data_dir}", f"{found[split]} and {name}"
+                raise wrong(where, both, "one of them", f"--{split}_file")
+            found[split] = name
+    # These names are shown where a file is needed. A missing dev is a part of train.
+    return {"train": "train.csv", "test": "test.csv", **found}
 
 
-def _with_named_files(task: Task, settings: Any) -> Task:
-    """The task with the files that flags name instead of those in `data_dir`."""
+def _with_files(task: Task, settings: Any, stored: dict) -> Task:
+    """The task with the files that flags name and the form that they declare in place of its own,
+    and with the fraction of train that is held out where dev has no file."""
     named: dict[str, str] = {}
     for split, paths in settings.named_files.items():
         named[split] = forms.expanded(paths, split + "_file")
     if settings.file_to_predict and "dev" not in named:
         named["dev"] = forms.expanded(settings.file_to_predict, "predict_file")
-    if not named:
-        return task
     if "train" in named and os.path.isfile(settings.data_dir):
         both = f"the file {settings.data_dir}, and train_file names {named['train']}"
         raise wrong("data_dir", both, "one of them")
-    found: dict[str, Any] = dict(task.files.by_split) if settings.data_dir else {}
-    found.update(named)
-    groups = {}
-    for split, parts in task.files.groups.items():
-        if split not in named and set(parts) <= set(found):
-            groups[split] = parts
-    return task.with_files(by_split=found, groups=groups)
+    by_split, groups = task.files.by_split, task.files.groups
+    if named and not settings.data_dir:  # there are no others
+        by_split, groups = {}, {}
+    by_split = {**by_split, **named}
 
+    share = settings.dev_share
+    if share is None:  # the rows that a model held out stay held out
+        share = stored.get("dev_share")
+    if share is None:
+        share = _DEV_SHARE if task.name == CUSTOM else _DEV_SHARE_OF_KNOWN
+    if "dev" in by_split or "dev" in groups or "train" not in by_split:
+        share = 0.0
 
-def _with_forms(task: Task, settings: Any) -> Task:
-    """The task with what flags declare of the form of its files in place of its own."""
-    if settings.encoding is not None:
-        files.require_encoding(settings.encoding)
-    delimiter = {"tab": "\t", "\\t": "\t"}.get(settings.delimiter, settings.delimiter)
-    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-        raise wrong("delimiter", f"'{settings.delimiter}'", "one character, or tab")
-    declared: dict[str, Any] = {
-        "delimiter": delimiter,
-        "quoting": settings.quoting,
-        "header": settings.header,
-        "encoding": settings.encoding,
-    }
-    declared = {name: value for name, value in declared.items() if value is not None}
-    forms = {}
+    declared = _declared_form(settings)
+    of_names = {}
     for name, form in task.files.forms.items():
-        forms[name] = dataclasses.replace(form, **declared)
+        of_names[name] = dataclasses.replace(form, **declared)
     return task.with_files(
+        by_split=by_split,
+        groups=groups,
+        dev_share=share,
         form=dataclasses.replace(task.files.form, **declared),
-        forms=forms,
+        forms=of_names,
         input_format=settings.input_format,
         skips_errors=settings.on_error == "skip",
     )
+
+
+def _declared_form(settings: Any) -> dict[str, Any]:
+    """What flags say of the form of the files: fields of `Form`."""
+    declared: dict[str, Any] = {}
+    for name in ("delimiter", "quoting", "header", "encoding"):
+        value = getattr(settings, name)
+        if value is not None:
+            declared[name] = value
+    if "encoding" in declared:
+        files.require_encoding(settings.encoding)
+    delimiter = declared.get("delimiter", ",")
+    if delimiter in ("tab", "\\t"):
+        declared["delimiter"] = "\t"
+    elif len(delimiter) != 1 or delimiter in '"\r\n':
+        raise wrong("delimiter", f"'{delimiter}'", "one character, or tab")
+    return declared

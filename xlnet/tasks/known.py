@@ -1,8 +1,9 @@
 """The registry of task types and of tasks: the library's, whose data sets are in `known.json`, and
 those of a user.
 
-`known.json` has groups of tasks from one source: the fields of `Task` by their names, those that a
-group has in common first. An entry with `each` is one for each of these names, in place of {}.
+`known.json` has groups of tasks from one source: the fields of `Task` by their names, in place of
+those that a group has in common. An entry with `languages` is a task for each, in place of
+{language}.
 `custom` makes tasks of a user's own columns.
 """
 
@@ -44,51 +45,39 @@ def _read_tasks() -> dict[str, Task]:
     path = importlib.resources.files(__package__) / "known.json"
     tasks: dict[str, Task] = {}
     for group in json.loads(path.read_text("utf-8")):
-        for pattern, entry in group["tasks"].items():
-            for each in entry.get("each", [""]):
-                fields = _filled(_merged(group["common"], entry), each)
-                name = pattern.replace("{}", each)
-                tasks[name] = _task(name, fields)
+        for name, entry in group["tasks"].items():
+            pattern = json.dumps([name, {**group["common"], **entry}])
+            for language in entry.get("languages", [""]):
+                filled = pattern.replace("{language}", language)
+                task = _task(*json.loads(filled, object_hook=_with_tuples))
+                tasks[task.name] = task
     return tasks
 
 
-def _merged(common: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a task: those that a group has in common, and its own in place of them."""
-    merged = {**common, **entry}
-    for name, value in common.items():
-        if isinstance(value, dict):
-            merged[name] = {**value, **entry.get(name, {})}
-    return merged
+def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:
+    """An object of JSON with tuples in place of its lists."""
+    for name, value in values.items():
+        if isinstance(value, list):
+            values[name] = tuple(value)
+    return values
 
 
 def _task(name: str, fields: dict[str, Any]) -> Task:
-    found = dict(fields["files"])
-    if "form" in found:
-        found["form"] = Form(**found["form"])
+    files = fields["files"]
     forms = {}
-    for key, form in found.get("forms", {}).items():
+    for key, form in files.get("forms", {}).items():
         forms[key] = Form(**form)
+    files.update(form=Form(**files.get("form", {})), forms=forms)
     task = Task(
         name,
         Columns(**fields["columns"]),
         fields["labels"],
         fields["metrics"],
         TASK_TYPES[fields["type"]],
-        Files(**{**found, "forms": forms}),
+        Files(**files),
         Published(**fields.get("published", {})),
     )
     return task.with_options(**fields.get("options", {}))
-
-
-def _filled(value: Any, name: str) -> Any:
-    """A value of JSON with a name in place of {}, and tuples in place of lists."""
-    if isinstance(value, str):
-        return value.replace("{}", name)
-    if isinstance(value, list):
-        return tuple(_filled(each, name) for each in value)
-    if isinstance(value, dict):
-        return {_filled(key, name): _filled(each, name) for key, each in value.items()}
-    return value
 
 
 TASKS = _read_tasks()
@@ -107,8 +96,6 @@ def is_built_in(its_type: TaskType) -> bool:
 
 def register(part: Any) -> Any:
     """As `tasks.register`."""
-    if not isinstance(part, (TaskType, Task)):
-        raise TypeError(f"found {type(part).__name__}, expected a TaskType or a Task")
     if part.name in _OURS:
         raise ValueError(f"'{part.name}' is the library's, expected another name")
     registry: dict[str, Any] = TASK_TYPES if isinstance(part, TaskType) else TASKS
@@ -121,9 +108,8 @@ def load(module: Optional[str]) -> list[TaskType]:
     tasks, its variables; returns the types. None: imports nothing."""
     if not module:
         return []
-    variables = vars(own_modules.load(module, "own_module")).values()
     own = []
-    for part in variables:
+    for part in vars(own_modules.load(module, "own_module")).values():
         if isinstance(part, (TaskType, Task)) and part.name not in _OURS:
             own.append(register(part))
     if not own:

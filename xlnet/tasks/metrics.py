@@ -32,25 +32,23 @@ def accuracy(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> f
 
 def f1(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     """F1 of the second label; undefined if it is neither true nor predicted."""
-    from sklearn import metrics
-
-    return metrics.f1_score(
-        np.equal(labels, POSITIVE), np.equal(decisions, POSITIVE), zero_division=np.nan
-    )
+    return _f1(np.equal(labels, POSITIVE), np.equal(decisions, POSITIVE), "binary")
 
 
 def macro_f1(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     """The mean of the labels' F1, of those that are true or predicted somewhere."""
-    from sklearn import metrics
-
-    return metrics.f1_score(labels, decisions, average="macro", zero_division=np.nan)
+    return _f1(labels, decisions, "macro")
 
 
 def micro_f1(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     """F1 of all labels' counts together."""
+    return _f1(labels, decisions, "micro")
+
+
+def _f1(labels: np.ndarray, decisions: np.ndarray, average: str) -> float:
     from sklearn import metrics
 
-    return metrics.f1_score(labels, decisions, average="micro", zero_division=np.nan)
+    return metrics.f1_score(labels, decisions, average=average, zero_division=np.nan)
 
 
 def matthews(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:

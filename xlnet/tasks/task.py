@@ -194,12 +194,15 @@ class Task:
     def scorer(self) -> contract.Scorer:
         return self.type.scorer(self)
 
-    def with_options(self, **changes: Any) -> Task:
-        """The task with other options of its type."""
-        options = dataclasses.replace(self.type.options, **changes)
-        return dataclasses.replace(
-            self, type=dataclasses.replace(self.type, options=options)
-        )
+    def with_options(self, **values: Any) -> Task:
+        """The task with those of some values that are options of its type; None: not given."""
+        options = self.type.options
+        for field in dataclasses.fields(options):
+            value = values.get(field.name)
+            if value is not None:
+                options = dataclasses.replace(options, **{field.name: value})
+        changed = dataclasses.replace(self.type, options=options)
+        return dataclasses.replace(self, type=changed)
 
     def with_files(self, **changes: Any) -> Task:
         """The task with other `Files`."""
@@ -216,7 +219,7 @@ def splits_of(task: Task) -> tuple[str, ...]:
 
 def expand_split(task: Task, split: str) -> tuple[str, ...]:
     """Returns the parts of `split`, each of one file: MNLI's dev has two."""
-    if split in task.files.groups:
+    if split in task.files.groups and split not in task.files.by_split:
         return task.files.groups[split]
     splits = splits_of(task)
     if split not in splits:
