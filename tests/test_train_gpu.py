@@ -16,7 +16,7 @@ from helpers.pretraining import flags_of, losses, train, weights
 from xlnet.corpus import record_files
 from xlnet.corpus.manifest import Manifest
 from xlnet.engine import checkpoint
-from xlnet.pretraining import data, resolve
+from xlnet.pretraining import resolve
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import ArchitectureSettings, NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
@@ -203,27 +203,25 @@ def test_starts_from_weights_without_slots(place, trained):
             )
 
 
-def manifest_of(split=None, share=0.05, content="x", streams="ab"):
-    """A manifest whose streams have these digests."""
-    made = dict(split=split, heldout_share=share, input_content=content)
-    return types.SimpleNamespace(
-        streams=[dict(sha256=each) for each in streams], made_from=made
-    )
+def manifest_of(split=None, content="x", digest="a"):
+    """A manifest whose records have this digest."""
+    made = dict(split=split, input_content=content)
+    return types.SimpleNamespace(digest=digest, made_from=made)
 
 
 @pytest.mark.parametrize(
     "evaluated, trained, is_noted",
     (
-        (manifest_of(streams="bc"), manifest_of(content="y"), True),
-        (manifest_of("all", streams="cd"), manifest_of("all"), True),
-        (manifest_of("heldout", streams="cd"), manifest_of("train"), False),
-        (manifest_of("heldout", 0.2, streams="cd"), manifest_of("train", 0.05), True),
+        (manifest_of(content=None), manifest_of(content=None), True),
+        (manifest_of("all", digest="b"), manifest_of("all"), True),
+        (manifest_of("heldout", digest="b"), manifest_of("train"), False),
+        (manifest_of(content=None, digest="b"), manifest_of(content=None), False),
     ),
 )
 def test_held_out_text_that_is_trained_on_is_noted(
     caplog, evaluated, trained, is_noted
 ):
-    data.note_trained_on(evaluated, trained, "eval_record_info_dir")
+    resolve.note_trained_on(evaluated, trained)
     assert bool(caplog.messages) == is_noted
     for message in caplog.messages:
         assert message.startswith("note: eval_record_info_dir: its text is trained on")
@@ -376,9 +374,8 @@ def test_records_that_are_elsewhere_or_of_another_vocabulary(place):
         )
     )
     line = refused(eval_record_info_dir=other)
-    expected = "expected the vocabulary {}/spiece.model of {} pieces; make them again"
     assert line.startswith(
-        f"train_gpu.py: eval_record_info_dir: {other}: found the vocabulary "
+        f"train_gpu.py: eval_record_info_dir: {other}: sp_model_sha256: found 0000"
     )
-    assert line.endswith(expected.format(place / "train", manifest.vocab_size))
+    assert line.endswith(f"as of the records in {place / 'train'}")
     assert not (place / "refused").exists()

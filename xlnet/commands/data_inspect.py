@@ -67,11 +67,13 @@ def _records(directory: str, settings: TargetSettings) -> "inspection.Records":
     from xlnet.corpus.manifest import Manifest
     from xlnet.corpus.tokenizer import Tokenizer
     from xlnet.plots import inspection
-    from xlnet.pretraining import data
+    from xlnet.pretraining import resolve
 
     manifest = Manifest.read(directory, "input")
     # the settings have all of a run's that are read
-    permutation = data.choose_permutation(cast(PretrainingSettings, settings), manifest)
+    permutation = resolve.choose_permutation(
+        cast(PretrainingSettings, settings), manifest
+    )
     tokenizer = Tokenizer(
         os.path.join(directory, manifest.sp_model),
         manifest.uncased,

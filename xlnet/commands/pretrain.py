@@ -34,8 +34,6 @@ def main(
     if settings.own_module:
         own_modules.load(settings.own_module, "own_module")
     given = cli.given_names()
-    if settings.do_eval:  # a preset is for training: only the command line counts
-        given = frozenset(name for name in given if cli.on_command_line(name))
     run = resolve(settings, architecture, network, optimization, device, given)
     if settings.do_eval:
         held_out.evaluate(run)

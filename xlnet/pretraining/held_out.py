@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import logging
 import math
-import os
 from collections.abc import Sequence
 from typing import Any, Optional
 
@@ -18,7 +17,6 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint, progress
 from xlnet.engine.estimator import CheckpointOutputs
-from xlnet.pretraining import resolve
 from xlnet.pretraining.run import PretrainingRun, new_memory
 from xlnet.runs import run_document
 
@@ -36,7 +34,6 @@ def evaluate(run: PretrainingRun) -> dict[str, Any]:
     if run.settings.init_checkpoint:
         path, flag = run.settings.init_checkpoint, "init_checkpoint"
     prefix = checkpoint.resolve(path, flag)
-    resolve.check_pretrained(os.path.dirname(prefix), flag)
     run_document.check_weights(prefix, run.config, run.tokenizer, flag)
     return HeldOut(run).evaluate_step(checkpoint.step_in(prefix), prefix)
 
@@ -101,9 +98,8 @@ def outputs(run: PretrainingRun, features: dict[str, tf.Tensor]) -> dict[str, An
       prediction.
     """
     batch, memory = run.with_targets(features)
-    inputs = run.objective_batch(batch, None, None)
     results = {"weights": batch["weights"], "ids": batch["ids"]}
-    found, losses, segment_logits = run.losses(inputs)
+    found, losses, segment_logits = run.losses(batch)
     if segment_logits is not None:
         results["label"] = batch["label"]
         results["continues"] = tf.argmax(segment_logits, axis=1)

@@ -5,19 +5,21 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, Optional
 
 from xlnet.corpus import input_pipeline
-from xlnet.corpus.manifest import Manifest
+from xlnet.corpus.manifest import MANIFEST_NAME, Manifest
+from xlnet.corpus.permutation import Permutation
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import checkpoint, devices
 from xlnet.engine.devices import Devices
-from xlnet.pretraining import data, objectives
+from xlnet.pretraining import objectives
 from xlnet.pretraining.run import PretrainingRun
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
 from xlnet.settings import presets
+from xlnet.settings.data import RECORD_SETTINGS
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings
 from xlnet.settings.network import (
@@ -35,6 +37,7 @@ _log = logging.getLogger(__name__)
 
 # The original's values of architecture flags that are not given.
 _ARCHITECTURE_DEFAULTS = {"ff_activation": "relu", "untie_r": False}
+_TFRECORDS = "tfrecords"
 
 
 def resolve(
@@ -65,15 +68,11 @@ def resolve(
     settings, network, optimization = inherit(settings, network, optimization, given)
     used = devices.connect(device, compiles_on_gpus=True)
 
-    # Read the records. An evaluation without held-out records is on them.
-    manifest = data.read_manifest(settings)
+    # Read the records.
+    manifest, held_out = read_manifests(settings)
     asked = settings
-    settings = data.with_lengths(settings, manifest)
+    settings = with_lengths(settings, manifest)
     config = choose_architecture(settings, architecture, manifest)
-    if settings.do_eval and not settings.eval_record_info_dir:
-        settings = dataclasses.replace(
-            settings, eval_record_info_dir=settings.record_info_dir
-        )
     tokenizer = Tokenizer(
         files.local(os.path.join(settings.record_info_dir, manifest.sp_model)),
         manifest.uncased,
@@ -82,13 +81,12 @@ def resolve(
     objective = objectives.find(settings.objective)
     if objective.needs_mask_id and tokenizer.mask_id is None:
         raise wrong(tokenizer.path, "no <mask>", "one", f"--objective={objective.name}")
-    permutation = data.choose_permutation(settings, manifest, objective.samples_targets)
-    held_out = data.held_out_manifest(settings, manifest)
+    permutation = choose_permutation(settings, manifest, objective.samples_targets)
+    if not settings.do_eval:
+        used = _with_possible_attention(settings, config, network, device, used)
 
     # Write down what the run is. Lengths that follow from these records are left out: whoever goes
     # on with the weights may have longer ones.
-    if not settings.do_eval:
-        used = _with_possible_attention(settings, config, network, device, used)
     digests = {"record_info_dir": manifest.digest}
     if held_out:
         digests["eval_record_info_dir"] = held_out.digest
@@ -122,24 +120,43 @@ def resolve(
     return run
 
 
+# ---- what the command line leaves out
+
+
 def _with_directories(settings: PretrainingSettings) -> PretrainingSettings:
-    """The settings with the directories of the records as found, and with `model` next to them as
-    the default of model_dir."""
+    """The settings with the directories of the records as found; with `model` next to them as the
+    default of model_dir; in an evaluation, with the records as the default of the held-out ones."""
     found: dict[str, Any] = {}
     for name in ("record_info_dir", "eval_record_info_dir"):
         directory = getattr(settings, name)
-        if directory:
-            found[name] = data.find_records(directory)
-            if found[name] != directory:
-                _log.info("note: %s: the records are in %s", name, found[name])
-    if not settings.model_dir and not settings.do_eval:
-        records = found["record_info_dir"]
+        # The original's command lines name <save_dir>/tfrecords.
+        parent, last = os.path.split((directory or "").rstrip("/"))
+        parent = parent or "."
+        if last == _TFRECORDS and files.exists(os.path.join(parent, MANIFEST_NAME)):
+            _log.info("note: %s: the records are in %s", name, parent)
+            directory = parent
+        found[name] = directory
+    records = found["record_info_dir"]
+    if settings.do_eval:
+        found["eval_record_info_dir"] = found["eval_record_info_dir"] or records
+    elif not settings.model_dir:
         if files.is_remote(records):
             raise wrong("model_dir", "none", f"one: {records} is not on a disk")
         parent = os.path.dirname(os.path.abspath(records))
         found["model_dir"] = os.path.join(parent, "model")
         _log.info("note: model_dir is not given: %s", found["model_dir"])
     return dataclasses.replace(settings, **found)
+
+
+def _weights(settings: PretrainingSettings) -> tuple[Optional[str], bool]:
+    """The directory of the weights that the command goes on with, None for random ones, and whether
+    it resumes their run. A run that failed before its first checkpoint does not resume."""
+    has_weights = bool(run_document.weights_in(settings.model_dir))
+    if has_weights and not settings.do_eval:
+        return settings.model_dir, True
+    if settings.init_checkpoint:
+        return files.directory_of(settings.init_checkpoint), False
+    return settings.model_dir if settings.do_eval else None, False
 
 
 def inherit(
@@ -152,28 +169,28 @@ def inherit(
     the weights of another run, and in an evaluation, with what belongs to the model of the weights.
 
     Raises:
-      UserError: a given setting contradicts a run that resumes, or model_dir has initial weights.
+      UserError: a given setting contradicts a run that resumes, the weights are fine-tuned, or
+        model_dir has initial weights.
     """
-    trains = not settings.do_eval
-    # A run that failed before its first checkpoint leaves a document, but nothing resumes.
-    resumes = trains and bool(run_document.weights_in(settings.model_dir))
-    if trains and not resumes and not settings.init_checkpoint:
+    groups = settings, network, optimization
+    weights, resumes = _weights(settings)
+    if weights is None:
         run_document.refuse_released(settings.model_dir)
-        return settings, network, optimization
-    weights = settings.model_dir
-    if settings.init_checkpoint and not resumes:
-        weights = settings.init_checkpoint
-    document = run_document.read(files.directory_of(weights))
-    # a run of fine-tuning is refused later
-    if document and (not resumes or document.task is None):
-        (settings, network, optimization), different = run_document.inherit(
-            (settings, network, optimization), given, document, of_run=resumes
-        )
-        if resumes:
-            run_document.refuse(document, different, settings.allow_changes)
-            optimization.check()
-        settings.check()
-    return settings, network, optimization
+        return groups
+    document = run_document.read(weights)
+    if not document:
+        return groups
+    if document.task is not None:
+        flag = "model_dir" if weights == settings.model_dir else "init_checkpoint"
+        found = f"a fine-tuned model (by {document.path})"
+        raise wrong(f"{flag}: {weights}", found, "a pretrained one")
+    groups, different = run_document.inherit(groups, given, document, of_run=resumes)
+    settings, network, optimization = groups
+    if resumes:
+        run_document.refuse(document, different, settings.allow_changes)
+        optimization.check()
+    settings.check()
+    return groups
 
 
 def choose_architecture(
@@ -185,17 +202,21 @@ def choose_architecture(
     for key in ARCHITECTURE_KEYS:
         if getattr(flags, key) is not None:
             given[key] = getattr(flags, key)
-    path = settings.model_config_path or _kept_architecture(settings)
-    values = _ARCHITECTURE_DEFAULTS if given else {}
+    path = settings.model_config_path
+    weights, _ = _weights(settings)
+    if not path and weights:
+        kept = os.path.join(weights, CONFIG_NAME)
+        path = kept if os.path.exists(kept) else None
     if path:
         values = presets.read(path, "model_config_path", "model")
-    elif not given:
+    elif given:
+        values = dict(_ARCHITECTURE_DEFAULTS)
+    else:
         raise wrong("model_config_path", "none", "an architecture, or all of its flags")
     # The size of the vocabulary is that of the records if neither weights nor a flag say it.
-    size = {}
     if not settings.init_checkpoint and path == settings.model_config_path:
-        size = {"n_token": manifest.vocab_size}
-    config = XLNetConfig(**{**values, **size, **given})
+        values["n_token"] = manifest.vocab_size
+    config = XLNetConfig(**{**values, **given})
     if config.n_token != manifest.vocab_size:
         where = "n_token" if "n_token" in given else f"n_token of {path}"
         pieces = f"the pieces of the records in {settings.record_info_dir}"
@@ -203,20 +224,86 @@ def choose_architecture(
     return config
 
 
-def _kept_architecture(settings: PretrainingSettings) -> Optional[str]:
-    """The architecture's file of the run that resumes, or next to the initial weights."""
-    directories = []
-    if settings.model_dir:
-        directories.append(settings.model_dir)
-    if settings.init_checkpoint:
-        directories.append(files.directory_of(settings.init_checkpoint))
-    if settings.do_eval:
-        directories.reverse()
-    for directory in directories:
-        path = os.path.join(directory, CONFIG_NAME)
-        if os.path.exists(path):
-            return path
-    return None
+def with_lengths(
+    settings: PretrainingSettings, manifest: Manifest
+) -> PretrainingSettings:
+    """The settings with the lengths that follow from those of the records, if not given."""
+    seq_len, reuse_len = manifest.seq_len, manifest.reuse_len
+    return dataclasses.replace(
+        settings,
+        num_predict=settings.num_predict or max(1, seq_len // 6),
+        perm_size=settings.perm_size or max(reuse_len, seq_len - reuse_len),
+    )
+
+
+# ---- the records
+
+
+def read_manifests(
+    settings: PretrainingSettings,
+) -> tuple[Manifest, Optional[Manifest]]:
+    """The manifests of the training records and of the held-out ones, if there are any; a UserError
+    if a flag contradicts them, or their vocabulary or lengths differ."""
+    directory = settings.record_info_dir
+    manifest = Manifest.read(directory)
+    flags = {name: getattr(settings, name) for name in RECORD_SETTINGS}
+    _check_same("", flags, manifest, directory)
+    path = settings.spiece_model_file
+    if path:
+        files.require_file(path, "spiece_model_file")
+        vocabulary = {"sp_model_sha256": files.sha256(path)}
+        _check_same(f"spiece_model_file: {path}: ", vocabulary, manifest, directory)
+    if not settings.eval_record_info_dir:
+        return manifest, None
+    flag = "eval_record_info_dir"
+    held_out = Manifest.read(settings.eval_record_info_dir, flag)
+    names = ("sp_model_sha256", "seq_len", "reuse_len", "uncased", "keep_accents")
+    values = {name: getattr(held_out, name) for name in names}
+    where = f"{flag}: {settings.eval_record_info_dir}: "
+    _check_same(where, values, manifest, directory)
+    return manifest, held_out
+
+
+def _check_same(
+    where: str, values: Mapping[str, Any], manifest: Manifest, directory: str
+) -> None:
+    """Raises UserError if one of the values, None for any, is not that of the training records."""
+    for name, found in values.items():
+        expected = getattr(manifest, name)
+        if found is not None and found != expected:
+            of_records = f"{expected}, as of the records in {directory}"
+            raise wrong(f"{where}{name}", found, of_records)
+
+
+def choose_permutation(
+    settings: PretrainingSettings, manifest: Manifest, is_read: bool = True
+) -> Permutation:
+    """The rule for sampling targets.
+
+    Args:
+      settings: of the run.
+      manifest: of the records.
+      is_read: whether the targets are used; if not, one is sampled.
+
+    Raises:
+      UserError: more targets than a sequence can have, or no such factorization order.
+    """
+    settings = with_lengths(settings, manifest)
+    permutation = Permutation(
+        reuse_len=manifest.reuse_len,
+        num_predict=settings.num_predict if is_read else 1,
+        perm_size=settings.perm_size,
+        mask_alpha=settings.mask_alpha,
+        mask_beta=settings.mask_beta,
+        mask_mode=settings.mask_mode,
+        max_ngram=settings.max_ngram,
+        factorization_order=settings.factorization_order,
+    )
+    permutation.check(manifest.seq_len)
+    return permutation
+
+
+# ---- checks
 
 
 def _with_possible_attention(
@@ -253,12 +340,11 @@ def _with_possible_attention(
 def _check_training(run: PretrainingRun) -> None:
     """Raises UserError if the records do not fit the devices, the initial weights the network, or
     the run the one that it resumes."""
-    settings, manifest, held_out = run.settings, run.manifest, run.held_out
-    check_pretrained(settings.model_dir, "model_dir")
+    settings, manifest = run.settings, run.manifest
     input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
     run.devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
-    if held_out:
-        data.note_trained_on(held_out, manifest, "eval_record_info_dir")
+    if run.held_out:
+        note_trained_on(run.held_out, manifest)
     elif settings.eval_steps:
         _log.info(
             "note: eval_steps is %d, but nothing is evaluated without --eval_record_info_dir",
@@ -267,15 +353,21 @@ def _check_training(run: PretrainingRun) -> None:
     if settings.init_checkpoint and not checkpoint.all_prefixes(settings.model_dir):
         prefix = checkpoint.resolve(settings.init_checkpoint)
         run_document.check_weights(prefix, run.config, run.tokenizer, "init_checkpoint")
-        checkpoint.read_weights(prefix)  # which must be finite
     run_document.check_resumed(
         run.document, run.config, run.tokenizer, settings.allow_changes
     )
 
 
-def check_pretrained(directory: str, flag: str) -> None:
-    """Raises UserError if a directory has a fine-tuned model."""
-    document = run_document.read(directory)
-    if document and document.task is not None:
-        by = f"a fine-tuned model (by {document.path})"
-        raise wrong(f"{flag}: {directory}", by, "a pretrained one")
+def note_trained_on(held_out: Manifest, manifest: Manifest) -> None:
+    """Notes held-out records of text that is trained on: of the same text, but not of its other
+    part."""
+    made, other = held_out.made_from, manifest.made_from
+    content = made.get("input_content")
+    is_same = content is not None and content == other.get("input_content")
+    is_other_part = made.get("split") == "heldout" and other.get("split") == "train"
+    if held_out.digest == manifest.digest or is_same and not is_other_part:
+        _log.warning(
+            "note: eval_record_info_dir: its text is trained on: their loss says little about "
+            "other texts; --split=train and --split=heldout of xlnet data make take different "
+            "documents"
+        )

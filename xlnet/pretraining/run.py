@@ -78,8 +78,7 @@ class PretrainingRun:
             part: dict[str, tf.Tensor], row: Any
         ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
             seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
-            inputs = self.objective_batch(part, seed, first_row + row)
-            outputs, losses, segment_logits = self.losses(inputs)
+            outputs, losses, segment_logits = self.losses(part, seed, first_row + row)
             loss = tf.reduce_sum(losses * part["weights"]) / target_count
             if segment_logits is not None:
                 segments = tf.nn.sparse_softmax_cross_entropy_with_logits(
@@ -122,33 +121,21 @@ class PretrainingRun:
         return {**batch, "memory": memory.value}, memory
 
     def losses(
-        self, inputs: objectives.Batch
+        self,
+        batch: dict[str, tf.Tensor],
+        seed: Optional[tf.Tensor] = None,
+        first_row: Any = None,
     ) -> tuple[modeling.Outputs, tf.Tensor, Optional[tf.Tensor]]:
-        """The network's outputs; the loss of each target, float32 [b,P]; with next-segment
-        prediction its logits, float32 [b,2], else None."""
-        objective = objectives.find(self.settings.objective)
-        with train_step.model_scope():
-            outputs, vectors = objective.predict(inputs)
-            losses = heads.lm_loss(
-                vectors,
-                inputs.features["ids"],
-                outputs.embedding_table,
-                str(inputs.run_config.precision),
-            )
-            segment_logits = None
-            if self.settings.next_segment_loss:
-                segment_logits = objectives.segment_logits(inputs, outputs)
-        return outputs, losses, segment_logits
-
-    def objective_batch(
-        self, batch: dict[str, tf.Tensor], seed: Optional[tf.Tensor], first_row: Any
-    ) -> objectives.Batch:
-        """What the objective reads of a batch of `with_targets`.
+        """Runs the network on a batch of `with_targets`.
 
         Args:
           batch: [b,...].
           seed: of dropout; None: in evaluation.
           first_row: the index of batch element 0 in the global batch.
+
+        Returns:
+          the outputs; the loss of each target, float32 [b,P]; with next-segment prediction its
+          logits, float32 [b,2], else None.
         """
         settings, trains = self.settings, seed is not None
         run_config = self.network.run_config(
@@ -163,7 +150,7 @@ class PretrainingRun:
         # batch axis is the first one, so micro-batches and replicas get their parts of it as of all
         # features.
         mems = tf.unstack(batch["memory"], axis=1) if "memory" in batch else None
-        return objectives.Batch(
+        inputs = objectives.Batch(
             self.config,
             run_config,
             batch,
@@ -173,6 +160,14 @@ class PretrainingRun:
             self.tokenizer.mask_id,
             settings.next_segment_loss > 0,
         )
+        with train_step.model_scope():
+            outputs, vectors = objectives.find(settings.objective).predict(inputs)
+            table, precision = outputs.embedding_table, str(run_config.precision)
+            losses = heads.lm_loss(vectors, batch["ids"], table, precision)
+            segment_logits = None
+            if settings.next_segment_loss:
+                segment_logits = objectives.segment_logits(inputs, outputs)
+        return outputs, losses, segment_logits
 
     # -- what the loop needs besides, see `estimator.TrainingRun`
 
