@@ -35,7 +35,7 @@ def test_records_are_read_as_their_names_say(tmp_path):
         600,
         32,
     )
-    assert preparation.make_records(settings).counts is None  # nothing to do
+    assert not preparation.make_records(settings).is_new  # nothing to do
 
 
 @pytest.mark.parametrize(

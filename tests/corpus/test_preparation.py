@@ -157,7 +157,7 @@ def test_a_second_run_in_the_directory_is_refused(settings):
     ):
         preparation.make_records(settings)
     preparation.make_records(settings)
-    assert preparation.make_records(settings).counts is None
+    assert not preparation.make_records(settings).is_new
 
 
 # The same records, or others.
@@ -181,7 +181,7 @@ def test_text_edited_to_the_same_size_is_other_text(editable, monkeypatch):
     preparation.make_records(settings)
     before = content(settings.save_dir)
     os.utime(settings.input_glob, (1, 1))
-    assert preparation.make_records(settings).counts is None
+    assert not preparation.make_records(settings).is_new
     edit()
     with pytest.raises(UserError, match="its records: input_content: found "):
         preparation.make_records(settings)
@@ -257,7 +257,7 @@ def test_tasks_are_merged(settings, small_pieces, capsys):
     merged.verify(shared.save_dir)
     assert merged.documents == 12
     # Tasks that are there already stay; others would replace what the merged manifest lists.
-    assert preparation.make_records(shared).counts is None
+    assert not preparation.make_records(shared).is_new
     with pytest.raises(
         UserError, match="found complete records in .*shared, expected another"
     ):
@@ -304,4 +304,4 @@ def test_a_runner_that_ends_without_its_work_is_noticed(beam, settings, monkeypa
         patched.setattr(beam.beam, "Create", lambda _: create([]))  # no step is called
         with pytest.raises(UserError, match="^the pipeline ended before its work did"):
             beam.make_records(settings)
-    assert beam.make_records(settings).counts
+    assert beam.make_records(settings).is_new

@@ -17,9 +17,7 @@ def written(tmp_path, cell, vocabulary, seq_len, reuse_len, direction=0):
     encoder = record_files.ExampleBytes(layout, vocabulary.vocab_size - 1)
     path = str(tmp_path / "sequences.tfrecord")
     with open(path, "wb") as f:
-        for columns in sequences.columns(
-            cell, seq_len, reuse_len, direction, vocabulary
-        ):
+        for columns in sequences.columns(cell, seq_len, reuse_len, vocabulary):
             f.writelines(map(record_files.frame, encoder.encode(columns)))
     batch = tf.data.TFRecordDataset(path).batch(10**6).get_single_element()
     parsed = record_files.parse(layout, batch)
@@ -34,11 +32,10 @@ def test_a_sequence_is_laid_out_by_the_rule(tmp_path, direction, seq_len, reuse_
     begins, drawn = all_segments(reading, seq_len=seq_len, reuse_len=reuse_len)
     found = written(
         tmp_path,
-        sequences.Cell(reading, begins, drawn),
+        sequences.Cell(reading, begins, drawn, direction, True),
         TOKENIZER,
         seq_len,
         reuse_len,
-        direction,
     )
     ids, words = reading.ids.tolist(), reading.words.astype(int).tolist()
     for i, begin in enumerate(begins):
@@ -63,6 +60,7 @@ def test_a_sequence_is_laid_out_by_the_rule(tmp_path, direction, seq_len, reuse_
         )
     assert found["label"].tolist() == drawn.label.tolist()
     assert set(found["direction"].tolist()) == {direction}
+    assert found["starts_stream"].tolist() == [1] + [0] * (len(begins) - 1)
 
 
 @pytest.mark.parametrize("vocab_size", [10, 129, 250000])
@@ -87,3 +85,4 @@ def test_ids_of_any_vocabulary_survive(tmp_path, vocab_size):
     )
     assert found["input"][0, :12].tolist() == ids[:12].tolist()
     assert np.array_equal(found["input"][:, :12].ravel(), ids[: 12 * len(begins)])
+    assert not found["starts_stream"].any()

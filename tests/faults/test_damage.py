@@ -117,7 +117,7 @@ def make_text(folder):
 def read_text(folder):
     settings = CorpusSettings(input_glob="", save_dir="", sp_path="")
     path, found = str(folder / "text.txt.gz"), []
-    for chunk in reading.cut([path], [files.size(path)]):
+    for chunk in reading.cut({path: files.size(path)}):
         found += reading.read_chunk(chunk, settings, collections.Counter())
     return found
 

@@ -15,8 +15,6 @@ from xlnet.settings.training import OptimizationSettings
 from xlnet.support.errors import wrong
 
 if TYPE_CHECKING:
-    from collections import Counter
-
     from xlnet.corpus import preparation
 
 OF_PRETRAINING = (  # groups of `xlnet pretrain`, whose presets say how long sequences are
@@ -83,10 +81,8 @@ def show(summary: "preparation.Summary") -> None:
         f"documents {made.documents}, sentences {made.sentences}, tokens {made.tokens} "
         f"({100 * made.unknown / made.tokens:.3f} % unknown)"
     )
-    if summary.counts is None:
+    if not summary.is_new:
         print("nothing to do: these records were made before")
-    else:
-        show_repetitions(summary.counts, made.sentences)
     for reason, count in made.skipped.items():
         print(f"left out, {reason}: {count}")
     print(
@@ -95,20 +91,6 @@ def show(summary: "preparation.Summary") -> None:
         "in each pass"
     )
     print(f"records: {summary.directory}")
-
-
-def show_repetitions(counts: "Counter[str]", sentences: int) -> None:
-    """Prints how many sentences repeat others of the same part of the text, and the most frequent
-    one."""
-    from xlnet.corpus.tokenized import FREQUENT, REPEATED
-
-    most, sentence = 0, ""
-    for name, count in counts.items():
-        if name.startswith(FREQUENT) and count > most:
-            most, sentence = count, name[len(FREQUENT) :]
-    if most:
-        percent = 100 * counts[REPEATED] / sentences
-        print(f"repeated sentences: at least {percent:.1f} %, {most} are {sentence!r}")
 
 
 def with_streams(settings: CorpusSettings) -> CorpusSettings:

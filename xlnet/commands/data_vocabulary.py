@@ -97,7 +97,7 @@ def main(settings: VocabularySettings) -> None:
             raise wrong("sp_path", f"{path}, which exists", "a new file")
     # The sentences that records will have, cleaned alike, or a sample of them.
     paths = reading.find_files(settings.input_glob)
-    chunks = reading.cut(paths, files.sizes(paths), _CHUNK_BYTES)
+    chunks = reading.cut(dict(zip(paths, files.sizes(paths))), _CHUNK_BYTES)
     sentences, number = draw(
         read_sentences(chunks, settings), _MOST_SENTENCES, settings.seed
     )

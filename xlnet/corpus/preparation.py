@@ -18,7 +18,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -29,27 +29,21 @@ from xlnet.corpus.processes import in_processes
 from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
 from xlnet.settings.data import SEQUENCE_SPECIAL_TOKENS, CorpusSettings
 from xlnet.support import files, system
-from xlnet.support.errors import UserError, wrong
+from xlnet.support.errors import wrong
 
 RULES = 4  # version of the rules that find sentences, documents and chunks
 # In the description: the checksum of the text itself.
-OF_ONE_TASK = ("task", "input_content")
+_OF_ONE_TASK = ("task", "input_content")
 # Settings that do not change the records, or are in the description in another form.
 _NOT_DESCRIBED = ("input_glob", "save_dir", "sp_path", "num_workers")
 
 
 class Summary(NamedTuple):
-    """The result of `make_records`.
-
-    Attributes:
-      manifest: of the records.
-      directory: of the records.
-      counts: of all chunks, as of `tokenized.tokenize`; None: the records had been made before.
-    """
+    """The result of `make_records`."""
 
     manifest: Manifest
     directory: str
-    counts: Optional[Counter[str]]
+    is_new: bool  # False: these records had been made before
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,76 +87,116 @@ def make_records(settings: CorpusSettings, in_parts: Any = in_processes) -> Summ
       in_parts: does the work; `in_processes`, or the same on a cluster (`beam`).
     """
     settings = settings.resolved()
-    paths, sizes = list_input(settings)
-    size_of = dict(zip(paths, sizes))
-    tasks = split_chunks(reading.cut(paths, sizes), settings.num_task)
-    chunks = tasks[settings.task]
-    if not chunks:
-        raise no_text(settings, 0)
-    tokenizer = Tokenizer(settings.sp_path, settings.uncased, settings.keep_accents)
+    settings.check()
     directory = settings.save_dir
+    if os.path.isfile(directory):
+        raise wrong("save_dir", f"the file {directory}", "a directory")
     if settings.num_task > 1:
-        folder = task_folder(settings.task, settings.num_task)
-        directory = os.path.join(settings.save_dir, folder)
-    workers = settings.num_workers
+        folder = _task_folder(settings.task, settings.num_task)
+        directory = os.path.join(directory, folder)
+    paths = reading.find_files(settings.input_glob)
+    size_of = dict(zip(paths, files.sizes(paths)))
+    tasks = split_chunks(reading.cut(size_of), settings.num_task)
+    chunks = tasks[settings.task]
+    tokenizer = Tokenizer(settings.sp_path, settings.uncased, settings.keep_accents)
 
-    with exclusive(directory):
+    lock: Any = contextlib.nullcontext()  # object stores have no locks
+    if not files.is_remote(directory):
+        path = os.path.join(unfinished_folder(directory), "preparation.lock")
+        lock = system.locked(path, f"save_dir: records are made in {directory}")
+    with lock:
         # The text itself decides whether these records are there, or a part of the work.
         paths = list(dict.fromkeys(chunk.path for chunk in chunks))
         sizes = [size_of[path] for path in paths]
-        check = functools.partial(checksum, paths)
-        digests = in_parts(check, sizes, "checksums", "B", workers)
-        description = describe(settings, tokenizer, digests)
+        check = functools.partial(_checksum, paths)
+        digests = in_parts(check, sizes, "checksums", "B", settings.num_workers)
+        description = _describe(settings, tokenizer, digests)
         of_files = dict(zip(paths, digests))
         job = RecordsJob(settings, tokenizer, chunks, of_files, directory, description)
-        counts: Optional[Counter[str]] = None
-        manifest = finished(job)
+        manifest = _finished(job)
+        is_new = manifest is None
         if manifest is None:
-            # Text to tokens, then tokens to streams.
-            sizes = [end - begin for _, begin, end in chunks]
-            tokenize = functools.partial(tokenize_chunk, job)
-            made = in_parts(tokenize, sizes, "reading", "B", workers)
-            counts = Counter()
-            for counts_of_chunk in made:
-                counts.update(counts_of_chunk)
-            sizes = [each.get("tokens", 0) for each in made]
-            plan = make_plan(settings, counts)
-            remove_other_streams(job)
-            windows = [plan.sequences * settings.num_passes] * plan.num_streams
-            write = functools.partial(write_stream, job, plan, sizes)
-            streams = in_parts(write, windows, "writing", " sequences", workers)
-            manifest = make_manifest(job, plan, counts, streams)
-            tokenizer.save(os.path.join(directory, SPIECE_NAME))
-            manifest.write(directory)
-            # Of workers that were killed.
-            pattern = os.path.join(glob.escape(directory), "*.partial-*")
-            files.remove(files.match(pattern))
+            manifest = _make(job, in_parts)
         folder = unfinished_folder(directory)
         files.remove(files.match(os.path.join(glob.escape(folder), "*")))
         shutil.rmtree(folder, ignore_errors=True)
-    return Summary(manifest, directory, counts)
+    return Summary(manifest, directory, is_new)
+
+
+def _make(job: RecordsJob, in_parts: Any) -> Manifest:
+    """Text to tokens, then tokens to streams; what is finished already is kept."""
+    settings, num_workers = job.settings, job.settings.num_workers
+    sizes = [chunk.end - chunk.begin for chunk in job.chunks]
+    tokenize = functools.partial(_tokenize_chunk, job)
+    made = in_parts(tokenize, sizes, "reading", "B", num_workers)
+    counts: Counter[str] = Counter()
+    for counts_of_chunk in made:
+        counts.update(counts_of_chunk)
+    left_out = counts[reading.OTHER_PART]
+    if not counts["tokens"]:
+        found = f"no text in {settings.input_glob}"
+        if left_out:
+            found += f"; left out, {reading.OTHER_PART}: {left_out}"
+        expected = f"text for task {settings.task} of {settings.num_task}"
+        raise wrong("input_glob", found, expected)
+
+    plan = sequences.plan_streams(
+        counts["tokens"],
+        settings.seq_len,
+        settings.reuse_len,
+        settings.num_streams,
+        settings.bi_data,
+    )
+    _remove_other_streams(job)
+    stream_length = plan.sequences * settings.num_passes
+    lengths = [stream_length] * plan.num_streams
+    tokens_of_chunks = [counts_of_chunk.get("tokens", 0) for counts_of_chunk in made]
+    write = functools.partial(_write_stream, job, plan, tokens_of_chunks)
+    streams = in_parts(write, lengths, "writing", " sequences", num_workers)
+
+    # The tokens of a part that a pass uses; those after the last sequence are dropped.
+    text_of_sequence = settings.seq_len - SEQUENCE_SPECIAL_TOKENS
+    used = (plan.sequences - 1) * settings.reuse_len + text_of_sequence
+    tokenizer = job.tokenizer
+    manifest = Manifest(
+        vocab_size=tokenizer.vocab_size,
+        sp_model=SPIECE_NAME,
+        sp_model_sha256=tokenizer.sha256,
+        uncased=tokenizer.uncased,
+        keep_accents=tokenizer.keep_accents,
+        seq_len=settings.seq_len,
+        reuse_len=settings.reuse_len,
+        bi_data=settings.bi_data,
+        num_streams=plan.num_streams,
+        num_passes=settings.num_passes,
+        windows_per_stream=stream_length,
+        documents=counts["documents"],
+        sentences=counts["sentences"],
+        tokens=counts["tokens"],
+        unknown=counts["unknown"],
+        dropped=counts["tokens"] - plan.parts * used,
+        skipped={reading.OTHER_PART: left_out} if left_out else {},
+        seed=settings.seed,
+        made_from=job.description,
+        streams=tuple(streams),
+    )
+    tokenizer.save(os.path.join(job.directory, SPIECE_NAME))
+    manifest.write(job.directory)
+    # Of workers that were killed.
+    pattern = os.path.join(glob.escape(job.directory), "*.partial-*")
+    files.remove(files.match(pattern))
+    return manifest
 
 
 # The job.
 
 
-def list_input(settings: CorpusSettings) -> tuple[list[str], list[int]]:
-    """Checks the settings; returns the input's files and their sizes, and reads none of them."""
-    settings.check()
-    if os.path.isfile(settings.save_dir):
-        raise wrong("save_dir", f"the file {settings.save_dir}", "a directory")
-    paths = reading.find_files(settings.input_glob)
-    with reading.naming(paths[0]):
-        return paths, files.sizes(paths)
-
-
-def checksum(paths: Sequence[str], index: int) -> str:
+def _checksum(paths: Sequence[str], index: int) -> str:
     """The SHA-256 of a file of text."""
-    with reading.naming(paths[index]):
-        return files.sha256(paths[index])
+    return files.sha256(paths[index])
 
 
-def describe(
+def _describe(
     settings: CorpusSettings, tokenizer: Tokenizer, digests: Sequence[str]
 ) -> dict[str, Any]:
     """What the records depend on; `digests`: of the files of text."""
@@ -197,7 +231,7 @@ def split_chunks(
     return tasks
 
 
-def task_folder(task: int, num_task: int) -> str:
+def _task_folder(task: int, num_task: int) -> str:
     """The name of the folder of one of several tasks."""
     return f"task-{task:05}-of-{num_task:05}"
 
@@ -207,18 +241,7 @@ def unfinished_folder(directory: str) -> str:
     return os.path.join(directory, "unfinished")
 
 
-@contextlib.contextmanager
-def exclusive(directory: str) -> Iterator[None]:
-    """Locks the directory, unless it is in an object store, which has no locks."""
-    if files.is_remote(directory):
-        yield
-        return
-    path = os.path.join(unfinished_folder(directory), "preparation.lock")
-    with system.locked(path, f"save_dir: records are made in {directory}"):
-        yield
-
-
-def finished(job: RecordsJob) -> Optional[Manifest]:
+def _finished(job: RecordsJob) -> Optional[Manifest]:
     """The manifest, if the directory has these records; a UserError if it has others."""
     if files.exists(os.path.join(job.directory, MANIFEST_NAME)):
         manifest = Manifest.read(job.directory, "save_dir")
@@ -237,7 +260,7 @@ def finished(job: RecordsJob) -> Optional[Manifest]:
     return None
 
 
-def remove_other_streams(job: RecordsJob) -> None:
+def _remove_other_streams(job: RecordsJob) -> None:
     """Removes unfinished streams, unless they are of these settings and files."""
     path = os.path.join(unfinished_folder(job.directory), "streams.json")
     described = {**job.description, "files": list(job.digests)}
@@ -251,7 +274,7 @@ def remove_other_streams(job: RecordsJob) -> None:
 # The two steps.
 
 
-def tokenize_chunk(job: RecordsJob, index: int) -> dict[str, int]:
+def _tokenize_chunk(job: RecordsJob, index: int) -> dict[str, int]:
     """Makes the tokens of one chunk unless they exist; returns its counts."""
     path = job.tokens_path(index)
     counts_path = path + ".json"  # written last
@@ -268,36 +291,14 @@ def tokenize_chunk(job: RecordsJob, index: int) -> dict[str, int]:
     return counts
 
 
-def read_tokens(job: RecordsJob, index: int, begin: int, end: int) -> np.ndarray:
+def _read_tokens(job: RecordsJob, index: int, begin: int, end: int) -> np.ndarray:
     """Tokens [begin, end) of a chunk, uint32."""
     with files.open_binary(job.tokens_path(index)) as f:
         f.seek(4 * begin)
         return np.frombuffer(f.read(4 * (end - begin)), "<u4")
 
 
-def make_plan(settings: CorpusSettings, counts: Counter[str]) -> sequences.StreamPlan:
-    """The streams of a text of so many tokens."""
-    if not counts["tokens"]:
-        raise no_text(settings, counts[reading.OTHER_PART])
-    return sequences.plan_streams(
-        counts["tokens"],
-        settings.seq_len,
-        settings.reuse_len,
-        settings.num_streams,
-        settings.bi_data,
-    )
-
-
-def no_text(settings: CorpusSettings, left_out: int) -> UserError:
-    found = f"no text in {settings.input_glob}"
-    if settings.num_task > 1:
-        found += f" for task {settings.task} of {settings.num_task}"
-    if left_out:
-        found += f"; left out, {reading.OTHER_PART}: {left_out}"
-    return wrong("input_glob", found, "text")
-
-
-def write_stream(
+def _write_stream(
     job: RecordsJob, plan: sequences.StreamPlan, sizes: Sequence[int], index: int
 ) -> dict[str, Any]:
     """Writes one stream, unless it exists; returns its entry in the manifest. `sizes`: the tokens
@@ -309,18 +310,16 @@ def write_stream(
     if not files.exists(path):
         layout = record_files.pretraining_features(settings.seq_len)
         encoder = record_files.ExampleBytes(layout, tokenizer.vocab_size - 1)
-        read = functools.partial(read_tokens, job)
+        read = functools.partial(_read_tokens, job)
         with files.writing(path) as f:
             for pass_index in range(settings.num_passes):
                 text = sequences.TextOfPass(read, sizes, settings.seed, pass_index)
-                starts_stream = 1
                 for cell in sequences.cells(text, plan, index, settings, tokenizer):
                     for columns in sequences.columns(
-                        cell, settings.seq_len, settings.reuse_len, direction, tokenizer
+                        cell, settings.seq_len, settings.reuse_len, tokenizer
                     ):
-                        columns["starts_stream"][0] = starts_stream
-                        starts_stream = 0
-                        f.writelines(map(record_files.frame, encoder.encode(columns)))
+                        examples = encoder.encode(columns)
+                        f.writelines(map(record_files.frame, examples))
     return {
         "file": name,
         "direction": direction,
@@ -328,45 +327,6 @@ def write_stream(
         "bytes": files.size(path),
         "sha256": files.sha256(path),
     }
-
-
-def make_manifest(
-    job: RecordsJob,
-    plan: sequences.StreamPlan,
-    counts: Counter[str],
-    streams: Sequence[dict[str, Any]],
-) -> Manifest:
-    """The manifest of records with these counts of all chunks and entries of streams."""
-    settings, tokenizer = job.settings, job.tokenizer
-    # The tokens of a part that a pass uses; those after the last sequence are dropped.
-    used = (
-        (plan.sequences - 1) * settings.reuse_len
-        + settings.seq_len
-        - SEQUENCE_SPECIAL_TOKENS
-    )
-    left_out = counts[reading.OTHER_PART]
-    return Manifest(
-        vocab_size=tokenizer.vocab_size,
-        sp_model=SPIECE_NAME,
-        sp_model_sha256=tokenizer.sha256,
-        uncased=tokenizer.uncased,
-        keep_accents=tokenizer.keep_accents,
-        seq_len=settings.seq_len,
-        reuse_len=settings.reuse_len,
-        bi_data=settings.bi_data,
-        num_streams=plan.num_streams,
-        num_passes=settings.num_passes,
-        windows_per_stream=plan.sequences * settings.num_passes,
-        documents=counts["documents"],
-        sentences=counts["sentences"],
-        tokens=counts["tokens"],
-        unknown=counts["unknown"],
-        dropped=counts["tokens"] - plan.parts * used,
-        skipped={reading.OTHER_PART: left_out} if left_out else {},
-        seed=settings.seed,
-        made_from=job.description,
-        streams=tuple(streams),
-    )
 
 
 # The records of several machines, joined to one data set.
@@ -384,11 +344,11 @@ def merge(save_dir: str) -> Manifest:
     # No task may be missing or occur twice, and all must have equal settings.
     first = manifests[0]
     count = first.made_from["num_task"]
-    expected = [task_folder(task, count) for task in range(count)]
+    expected = [_task_folder(task, count) for task in range(count)]
     if found != expected:
         raise wrong(where, ", ".join(found), ", ".join(expected))
     made_from = dict(first.made_from)
-    for name in OF_ONE_TASK:
+    for name in _OF_ONE_TASK:
         del made_from[name]
     for folder, manifest in zip(folders, manifests):
         for name, value in made_from.items():

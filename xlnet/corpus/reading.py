@@ -17,7 +17,7 @@ import os
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 from xlnet.corpus.sentences import sentences_and_joints
@@ -27,12 +27,9 @@ from xlnet.support import errors, files
 from xlnet.support.errors import UserError
 
 SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 22  # [bytes]
-LONGEST_LINE = (
-    1 << 20
-)  # [bytes] some 200,000 words: beyond any paragraph, far below memory
-LONGEST_RECORD = (
-    1 << 24
-)  # [bytes] a line of .jsonl is a document: the longest novels fit
+# [bytes] some 200,000 words: beyond any paragraph, far below memory
+LONGEST_LINE = 1 << 20
+LONGEST_RECORD = 1 << 24  # [bytes] a line of .jsonl is a document: long novels fit
 HASHED_LENGTH = 1 << 23  # [characters] of a document that decide whether it is held out
 OTHER_PART = "documents of the other part (split)"  # why documents are left out
 END_OF_TEXT = "<|endoftext|>"  # a line that separates documents elsewhere
@@ -45,7 +42,6 @@ _FORMS = {
     ".parquet": "parquet",
 }
 _IN_DIRECTORIES = (".txt", ".jsonl", ".ndjson", ".gz", ".parquet")
-_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
 class Chunk(NamedTuple):
@@ -57,12 +53,15 @@ class Chunk(NamedTuple):
 
 
 class CorpusSentence(NamedTuple):
-    """A sentence, and where it is."""
+    """A sentence, and where it is; or, without text, the end of a document."""
 
-    offset: int  # of its line or record in the (unpacked) file [bytes]
+    offset: int  # of its line in the (unpacked) file [bytes]; Parquet has no lines: 0
     text: str
     is_joined: bool = False  # follows the sentence before it without a space
     ends_document: bool = False
+
+
+_END_OF_DOCUMENT = CorpusSentence(0, "", ends_document=True)
 
 
 # Files and chunks.
@@ -115,22 +114,17 @@ def is_packed(path: str) -> bool:
     return path.lower().endswith(".gz")
 
 
-def cut(
-    paths: Sequence[str], sizes: Sequence[int], chunk_bytes: int = 0
-) -> list[Chunk]:
+def cut(sizes: Mapping[str, int], chunk_bytes: int = 0) -> list[Chunk]:
     """The chunks of files, in order; an empty file has none.
 
     Args:
-      paths: the files.
-      sizes: their sizes [bytes].
+      sizes: of the files, by path [bytes].
       chunk_bytes: size of a chunk; 0: `chunk_size`.
     """
-    chunk_bytes = chunk_bytes or chunk_size(sum(sizes))
+    chunk_bytes = chunk_bytes or chunk_size(sum(sizes.values()))
     chunks = []
-    for path, size in zip(paths, sizes):
+    for path, size in sizes.items():
         # A packed file is one chunk, for one process.
-        if is_packed(path) and not size:  # `gzip` makes a text of no characters of it
-            raise errors.wrong(path, "no bytes", "a file of gzip")
         step = max(size, 1) if is_packed(path) else chunk_bytes
         for begin in range(0, size, step):
             chunks.append(Chunk(path, begin, min(begin + step, size)))
@@ -183,34 +177,28 @@ def place(path: str, offset: int) -> str:
 def read_chunk(
     chunk: Chunk, settings: InputSettings, counts: Counter[str]
 ) -> Iterator[CorpusSentence]:
-    """Yields the sentences of the documents that begin in a chunk.
+    """Yields the sentences of the documents that begin in a chunk, each document with its end.
 
     Args:
       chunk: of a file.
       settings: how it is read.
       counts: gets the number of documents of the other part (`split`).
     """
-    # Each form gives sentences, and None where a document ends.
     form = form_of(chunk.path, settings.input_format)
     if form == "parquet":
-        events = _from_parquet(chunk, settings)
+        sentences = _from_parquet(chunk, settings)
     elif form == "jsonl":
-        events = _from_records(chunk, settings)
+        sentences = _from_records(chunk, settings)
     else:
-        events = _from_text(chunk, settings, has_paragraphs=form == "paragraphs")
-    if settings.split != "all":
-        events = _select(events, settings, counts)
-    # A sentence is held back until it is known whether its document ends there.
-    held: Optional[CorpusSentence] = None
-    for event in events:
-        if held is not None:
-            yield held._replace(ends_document=True) if event is None else held
-        held = event
+        sentences = _from_text(chunk, settings, has_paragraphs=form == "paragraphs")
+    if settings.split == "all":
+        return sentences
+    return _select(sentences, settings, counts)
 
 
 def _from_text(
     chunk: Chunk, settings: InputSettings, has_paragraphs: bool
-) -> Iterator[Optional[CorpusSentence]]:
+) -> Iterator[CorpusSentence]:
     """A sentence or a paragraph a line; a blank line, or the separator, between documents."""
     # A document begins behind a separator, or with the file. It belongs to the chunk that has the
     # separator.
@@ -221,7 +209,7 @@ def _from_text(
         text = line.strip()
         if text == separator:
             if is_own:
-                yield None
+                yield _END_OF_DOCUMENT
             is_own = offset < end
         elif is_own and has_paragraphs:
             yield from _sentences(offset, text)
@@ -236,12 +224,10 @@ def _from_text(
             )
         if offset >= end and not is_own:
             return
-    yield None
+    yield _END_OF_DOCUMENT
 
 
-def _from_records(
-    chunk: Chunk, settings: InputSettings
-) -> Iterator[Optional[CorpusSentence]]:
+def _from_records(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSentence]:
     """A JSON object a line, a document each; newlines in its text end sentences, too."""
     end = sys.maxsize if is_packed(chunk.path) else chunk.end
     for offset, line in _lines(chunk, settings, LONGEST_RECORD):
@@ -264,9 +250,7 @@ def _from_records(
         yield from _document(offset, text)
 
 
-def _from_parquet(
-    chunk: Chunk, settings: InputSettings
-) -> Iterator[Optional[CorpusSentence]]:
+def _from_parquet(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSentence]:
     """A row is a document, its text in the column `text_a_column`."""
     try:
         import pyarrow
@@ -306,16 +290,16 @@ def _from_parquet(
                             raise errors.wrong(
                                 f"{chunk.path}, row {row}", repr(text), "text"
                             )
-                        yield from _document(0, text)
+                        yield from _document(0, text)  # rows have no offset
     except (pyarrow.ArrowException, UnicodeDecodeError) as e:
         found = str(e).splitlines()[0]
         raise errors.wrong(chunk.path, found, "Parquet") from None
 
 
-def _document(offset: int, text: str) -> Iterator[Optional[CorpusSentence]]:
+def _document(offset: int, text: str) -> Iterator[CorpusSentence]:
     for line in text.split("\n"):
         yield from _sentences(offset, line)
-    yield None
+    yield _END_OF_DOCUMENT
 
 
 def _sentences(offset: int, text: str) -> Iterator[CorpusSentence]:
@@ -341,10 +325,6 @@ def _lines(
             f.seek(chunk.begin - 1)
             offset = chunk.begin - 1 + len(f.readline(longest + 1))
         for raw in iter(lambda: f.readline(longest + 1), b""):
-            if not offset and raw.startswith(_POINTER):
-                raise errors.wrong(
-                    chunk.path, "a Git LFS pointer", "the file; run git lfs pull"
-                )
             if len(raw) > longest:
                 raise errors.wrong(
                     place(chunk.path, offset),
@@ -367,33 +347,30 @@ def _lines(
 
 
 def _select(
-    events: Iterator[Optional[CorpusSentence]],
+    sentences: Iterator[CorpusSentence],
     settings: InputSettings,
     counts: Counter[str],
-) -> Iterator[Optional[CorpusSentence]]:
+) -> Iterator[CorpusSentence]:
     """Yields the documents of one part, and counts the others."""
     # The first `HASHED_LENGTH` characters of a document decide: no more of it is kept in memory.
     head: list[CorpusSentence] = []
     size = 0
     is_wanted: Optional[bool] = None  # None: not decided yet
-    for event in events:
+    for sentence in sentences:
         if is_wanted is None:
-            if event is not None:
-                head.append(event)
-                size += len(event.text)
-            if size >= HASHED_LENGTH or event is None and head:
-                is_wanted = _is_held_out(head, settings.heldout_share) == (
-                    settings.split == "heldout"
-                )
-                if is_wanted:
-                    yield from head
-                else:
-                    counts[OTHER_PART] += 1
-        elif is_wanted and event is not None:
-            yield event
-        if event is None:
+            head.append(sentence)
+            size += len(sentence.text)
+            if size < HASHED_LENGTH and not sentence.ends_document:
+                continue
+            is_held_out = _is_held_out(head, settings.heldout_share)
+            is_wanted = is_held_out == (settings.split == "heldout")
             if is_wanted:
-                yield None
+                yield from head
+            elif size:
+                counts[OTHER_PART] += 1
+        elif is_wanted:
+            yield sentence
+        if sentence.ends_document:
             head, size, is_wanted = [], 0, None
 
 
@@ -401,5 +378,6 @@ def _is_held_out(head: Sequence[CorpusSentence], share: float) -> bool:
     """Whether a hash of the text holds the document out: the same wherever it is read."""
     digest = hashlib.blake2b(digest_size=8)
     for sentence in head:
-        digest.update(sentence.text.encode("utf-8") + b"\n")
+        if sentence.text:
+            digest.update(sentence.text.encode("utf-8") + b"\n")
     return int.from_bytes(digest.digest(), "big") < share * 2**64

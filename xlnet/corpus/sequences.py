@@ -301,7 +301,9 @@ def _select(values: np.ndarray, index: np.ndarray) -> np.ndarray:
 
 # Cells: the sequences of a stream, some at a time.
 
-Cell = collections.namedtuple("Cell", "reading begins segments")
+Cell = collections.namedtuple(
+    "Cell", "reading begins segments direction starts_stream", defaults=(FORWARD, False)
+)
 
 
 def cells(
@@ -333,14 +335,14 @@ def cells(
         # The samples depend on these numbers alone, not on what was sampled before.
         rng = np.random.default_rng([settings.seed, text.number, 1 + stream, cell])
         segments = sample_segments(reading, begins, seq_len, reuse_len, rng)
-        yield Cell(reading, begins, segments)
+        yield Cell(reading, begins, segments, direction, not cell)
 
 
 def columns(
-    cell: Cell, seq_len: int, reuse_len: int, direction: int, tokenizer: Tokenizer
+    cell: Cell, seq_len: int, reuse_len: int, tokenizer: Tokenizer
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yields the sequences of a cell, some at a time, as columns of
-    `record_files.pretraining_features`, as if no stream began in the cell."""
+    `record_files.pretraining_features`."""
     position = np.arange(seq_len)
     for low in range(0, len(cell.begins), _ENCODED_SEQUENCES):
         some = slice(low, low + _ENCODED_SEQUENCES)
@@ -360,11 +362,13 @@ def columns(
         np.put_along_axis(words, sep + 1, True, axis=1)
         segments = is_b.astype(np.uint8)
         segments[:, -1] = 2
+        starts_stream = np.zeros_like(label)
+        starts_stream[0] = cell.starts_stream and low == 0
         yield {
             "input": ids,
             "seg_id": segments,
             "word_start": words,
             "label": label,
-            "direction": np.full_like(label, direction),
-            "starts_stream": np.zeros_like(label),
+            "direction": np.full_like(label, cell.direction),
+            "starts_stream": starts_stream,
         }

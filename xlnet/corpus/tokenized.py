@@ -18,13 +18,7 @@ from xlnet.settings.data import CorpusSettings
 from xlnet.support import errors
 
 COUNTS = ("tokens", "sentences", "documents", "unknown")
-# Of sentences that occurred before in their chunk; behind FREQUENT is the most frequent one of a
-# chunk, whose count is that of its occurrences.
-REPEATED, FREQUENT = "repeated", "sentence "
 _BATCH_LINES = 8192
-
-
-# Lines to tokens.
 
 
 def tokenize(
@@ -33,50 +27,43 @@ def tokenize(
     tokenizer: Tokenizer,
     counts: Counter[str],
 ) -> Iterator[np.ndarray]:
-    """Yields the tokens of a chunk as uint32 arrays of some thousand lines each.
+    """Yields the tokens of a chunk as uint32 arrays of some thousand sentences each.
 
     Args:
       chunk: of a file.
       settings: how it is read.
       tokenizer: of the vocabulary.
-      counts: gets `COUNTS`, the number of documents that `split` leaves out, and `REPEATED`.
+      counts: gets `COUNTS`, and the number of documents that `split` leaves out.
     """
     eod_id = tokenizer.eod_id if settings.use_eod else None
-    lines = reading.read_chunk(chunk, settings, counts)
+    sentences = reading.read_chunk(chunk, settings, counts)
     in_document = False
-    sentences: Counter[str] = Counter()
-    while batch := list(itertools.islice(lines, _BATCH_LINES)):
+    while batch := list(itertools.islice(sentences, _BATCH_LINES)):
         if settings.from_raw_text:
             ids, lengths = _encode_text(batch, tokenizer)
         else:
             ids, lengths = _parse_ids(chunk, batch, tokenizer.vocab_size)
-        ends = np.fromiter((line.ends_document for line in batch), bool, len(batch))
+        ends = np.array([sentence.ends_document for sentence in batch])
         tokens, in_document = mark(ids, lengths, ends, eod_id, in_document, counts)
         counts["unknown"] += int(np.count_nonzero(ids == tokenizer.unk_id))
-        sentences.update(line.text for line in batch)
         yield tokens
-    repeated = sum(sentences.values()) - len(sentences)
-    if repeated:
-        [(sentence, count)] = sentences.most_common(1)
-        counts[REPEATED] += repeated
-        counts[FREQUENT + sentence[:60]] += count
 
 
 def _encode_text(
     batch: Sequence[CorpusSentence], tokenizer: Tokenizer
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Ids [T] and lengths [lines]."""
-    texts = [line.text for line in batch]
-    # An <eop> at the end of a line is one token, without a space before it.
-    ends = np.zeros(len(texts), bool)
+    """Ids [T] and lengths [sentences]."""
+    texts = [sentence.text for sentence in batch]
+    # An <eop> at the end of a sentence is one token, without a space before it.
+    has_eop = np.zeros(len(texts), bool)
     if tokenizer.eop_id is not None:
-        ends = np.fromiter((text.endswith(EOP) for text in texts), bool, len(texts))
-        for line in np.flatnonzero(ends):
-            texts[line] = texts[line][: -len(EOP)].rstrip()
+        has_eop = np.array([text.endswith(EOP) for text in texts])
+        for index in np.flatnonzero(has_eop):
+            texts[index] = texts[index].removesuffix(EOP).rstrip()
     ids, lengths = tokenizer.encode_to_array(texts)
     # A sentence that follows the one before without a space begins without the mark of a word.
-    joined = np.fromiter((line.is_joined for line in batch), bool, len(batch))
-    marked = np.flatnonzero(joined & (lengths > 0))
+    is_joined = np.array([sentence.is_joined for sentence in batch])
+    marked = np.flatnonzero(is_joined & (lengths > 0))
     if len(marked):
         first = (np.cumsum(lengths) - lengths)[marked]
         ids[first] = tokenizer.ids_without_mark[ids[first]]
@@ -84,8 +71,8 @@ def _encode_text(
         lengths[marked] -= ids[first] < 0
         ids = ids[ids >= 0]
     if tokenizer.eop_id is not None:
-        ids = np.insert(ids, np.cumsum(lengths)[ends], tokenizer.eop_id)
-    return ids, lengths + ends
+        ids = np.insert(ids, np.cumsum(lengths)[has_eop], tokenizer.eop_id)
+    return ids, lengths + has_eop
 
 
 def _parse_ids(
