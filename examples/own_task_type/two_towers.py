@@ -29,9 +29,6 @@ class TowersHead(contract.Head):
         vectors = tf.math.l2_normalize(vectors, axis=2)
         return tf.reduce_sum(vectors[:, 0] * vectors[:, 1], axis=1)  # [B]
 
-    def graph_features(self, encoder, text):  # the same inputs in an exported model
-        return encoder.records([[text("text_a"), None], [text("text_b"), None]])
-
 
 TWO_TOWERS = tasks.register(
     dataclasses.replace(

@@ -265,14 +265,15 @@ def test_answers_in_one_column_of_json_lines(tmp_path):
     with pytest.raises(UserError, match="dev.jsonl:1: 2 answers, expected 3"):
         read_rows(task, str(tmp_path), "dev")
     for answers, label, message in (
-        ('["x", "y"]', 1, "rows of 3 and of 2 answers, .*--choice_columns"),
+        ('["x", "y"]', 1, "train.jsonl:2: 2 answers, expected 3"),
         ('["x", "y", "z"]', 3, "the label '3', expected one of 0, 1, 2; --label_form"),
         ('["x", "", "z"]', 1, "train.jsonl:2: column 'all': .*none empty"),
     ):
         lines = row % ('["x", "y", "z"]', 1), row % (answers, label)
         write(tmp_path, "train.jsonl", *lines)
         with pytest.raises(UserError, match=message):
-            own(tmp_path, choice_columns="all", label_form="indices")
+            task = own(tmp_path, choice_columns="all", label_form="indices")
+            read_rows(task, str(tmp_path), "train")
 
 
 def test_the_metric_that_selects(tmp_path):

@@ -251,12 +251,12 @@ class Evaluator:
         for outputs in self._outputs_of(prefix):
             parts.append(outputs)
             remaining.add(int(outputs["is_first"].sum()))
-        predicted = join(parts, self._tuned)
-        cut = int(predicted.counts.is_cut.sum())
+        predictions, counts = join(parts, self._tuned)
+        cut = int(counts.is_cut.sum())
         if cut:
             _log.warning("note: %d of %d rows: %s", cut, len(rows), encoding.CUT_WORDS)
-        self._predicted.append((step, texts, predicted.predictions))
-        return predicted.predictions
+        self._predicted.append((step, texts, predictions))
+        return predictions
 
     def _batches(self) -> tf.data.Dataset:
         """The batches of the rows to predict, made while they are read."""

@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Optional, Protocol
+from typing import Any, Optional, Protocol
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -214,25 +214,19 @@ def placeholders(tuned: FineTunedTask) -> dict[str, tf.Tensor]:
 # ---- outputs to rows
 
 
-class Predicted(NamedTuple):
-    """The predictions of n rows, and the counts of their tokens, int [n]."""
-
-    predictions: Predictions
-    counts: TokenCounts
-
-
-def join(parts: Sequence[Arrays], tuned: FineTunedTask) -> Predicted:
-    """The predictions of rows from the outputs of their batches, which have what `batches_of_rows`
-    says of their rows, too."""
+def join(
+    parts: Sequence[Arrays], tuned: FineTunedTask
+) -> tuple[Predictions, TokenCounts]:
+    """The predictions of n rows, and the counts of their tokens, int [n], from the outputs of their
+    batches, which have what `batches_of_rows` says of their rows, too."""
     outputs = in_order(parts)
     starts = np.flatnonzero(outputs.pop("is_first"))
     counts = TokenCounts(outputs.pop(TOKENS_READ)[starts], outputs.pop(TOKENS)[starts])
     # A row may have several records; `join` makes one prediction of their outputs.
     windows = np.diff(starts, append=len(outputs["loss"]))
     has_windows = encoding.has_windows(tuned.layout)
-    return Predicted(
-        tuned.task.head.join(outputs, windows if has_windows else None), counts
-    )
+    predictions = tuned.task.head.join(outputs, windows if has_windows else None)
+    return predictions, counts
 
 
 # ---- a loaded model
@@ -283,5 +277,5 @@ class RowPredictor:
             for name in OF_ROWS:
                 outputs[name] = batch[name]
             parts.append(outputs)
-        predicted = join(parts, self._tuned)
-        return predicted.predictions.values, predicted.counts
+        predictions, counts = join(parts, self._tuned)
+        return predictions.values, counts

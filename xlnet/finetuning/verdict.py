@@ -241,7 +241,7 @@ def _of_predictions(seen: Evidence) -> list[str]:
     if gold is None:
         return []
     names, values = task.class_names, np.asarray(seen.values)
-    decided = _indicators(task, task.scorer.decide(values, seen.threshold))
+    decided = _indicators(task, task.type.decide(values, seen.threshold))
     counts = gold.sum(axis=0)
     is_never = (counts > 1) & ~decided.any(axis=0)
     never = list(itertools.compress(names, is_never))
@@ -319,7 +319,7 @@ def _labelled(seen: Evidence) -> Optional[np.ndarray]:
     these labels, or they name answers, of which a row may have fewer."""
     task, gold = seen.task, _gold(seen)
     is_of_labels = task.labels and tuple(task.scorer.probabilities) == task.labels
-    if gold is None or not is_of_labels or task.head.fits_any_labels:
+    if gold is None or not is_of_labels or task.columns.choices:
         return None
     return _indicators(task, gold)
 

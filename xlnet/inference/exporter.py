@@ -27,6 +27,7 @@ from xlnet.settings.network import CONFIG_NAME, DTYPES, NetworkSettings
 from xlnet.settings.training import RUN_NAME
 from xlnet.support import files
 from xlnet.support.errors import UserError
+from xlnet.tasks.types.contract import Reader
 
 _log = logging.getLogger(__name__)
 
@@ -145,20 +146,23 @@ def _of_ids(loaded: LoadedModel, tuned: FineTunedTask) -> Signature:
 
 
 def _of_text(loaded: LoadedModel, tuned: FineTunedTask) -> Signature:
+    # The graph makes the inputs of plain texts and pairs.
+    reader = tuned.task.type.reader
+    has_own_pairs = reader.parse_pairs is not Reader.parse_pairs
+    if has_own_pairs or reader.encode is not Reader.encode:
+        raise UserError(
+            f"texts of task type {tuned.task.type.name} cannot be encoded in the graph; serve "
+            "the model directory (xlnet serve), or the signature ids of an export"
+        )
     encoder = GraphEncoder(
         GraphTokenizer(loaded.tokenizer),
         tuned.layout,
         tuned.task.published.replacements,
     )
-    texts: dict[str, tf.Tensor] = {}
-
-    # The task type calls this for each text that it takes.
-    def text(name: str, *shape: int) -> tf.Tensor:
-        texts[name] = tf.placeholder(tf.string, [None, *shape], name)
-        return texts[name]
-
-    features = tuned.task.head.graph_features(encoder, text)
-    return texts, _answers(loaded, tuned, features)
+    texts = {}
+    for name in tuned.task.reader.texts:
+        texts[name] = tf.placeholder(tf.string, [None], name)
+    return texts, _answers(loaded, tuned, encoder.pairs(*texts.values()))
 
 
 def _answers(
@@ -166,7 +170,7 @@ def _answers(
 ) -> dict[str, tf.Tensor]:
     model = TaskModel(loaded.config, tuned, loaded.network)
     return tuned.task.head.named_outputs(
-        model.outputs(features), features, tuned.settings.threshold
+        model.outputs(features), tuned.settings.threshold
     )
 
 

@@ -125,21 +125,6 @@ class GraphEncoder:
             ids.append(self._tokenizer.ids(self._replaced(text_b)))
         return self._laid_out(self._cut(ids))
 
-    def records(
-        self, pairs: Sequence[Sequence[Optional[tf.Tensor]]]
-    ) -> dict[str, tf.Tensor]:
-        """As `pairs`, of N records of C choices.
-
-        pairs: of each choice its text and its second text, string [N]; None: it has no second one.
-        """
-        firsts = [first for first, _ in pairs]
-        seconds = [second for _, second in pairs if second is not None]
-        texts = [tf.reshape(tf.stack(firsts, axis=1), [-1])]  # [N*C]
-        if seconds:
-            texts.append(tf.reshape(tf.stack(seconds, axis=1), [-1]))
-        features, count = self.pairs(*texts), tf.shape(firsts[0])[0]
-        return {name: tf.reshape(features[name], [count, -1]) for name in features}
-
     def _replaced(self, texts: tf.Tensor) -> tf.Tensor:
         """Texts, string of any shape, after the replacements of the task."""
         for old, new in self._replacements:

@@ -426,7 +426,7 @@ def check_trained_for(
 def check_start(init_checkpoint: str, task: Task, wanted: dict[str, Any]) -> None:
     """Raises UserError if the initial output layer is that of this run, but for other labels, or in
     another order, and depends on them. wanted: the task's section `task`."""
-    if task.head.fits_any_labels:
+    if task.columns.choices:
         return
     run = run_document.read(files.directory_of(init_checkpoint))
     stored = run.task if run and run.task else {}

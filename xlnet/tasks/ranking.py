@@ -173,7 +173,7 @@ class RankingReader(contract.Reader):
             if document in of_query:
                 raise wrong(place, f"document '{document}' again", "another document")
             try:
-                of_query[document] = self.parse_label([cells["relevance"]])
+                of_query[document] = parse_grade(self.task, [cells["relevance"]])
             except ValueError as e:
                 raise UserError(f"{place}: {e}") from e
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CUSTOM = "custom"  # the task of one's own files
 
 # id: str. pairs: ((text_a, text_b or None), ...), one pair, or C of them in multiple choice. label:
-# as of `Reader.parse_label`, or None if not known. query: name of the query of a document; None in
+# as of `TaskType.parse`, or None if not known. query: name of the query of a document; None in
 # tasks other than ranking. source: whatever else a reader keeps of the file. group: name of the
 # author or the document, or None.
 Row = collections.namedtuple(

@@ -140,7 +140,7 @@ def _report(path: str, errors: list[str], are_skipped: bool) -> None:
 
 class TableReader:
     """Files to the rows of a task; `types.contract.Reader` adds what becomes of them. A task type
-    defines `parse_label`, and the other parsers where it differs."""
+    defines the parsers where it differs."""
 
     task: Task
     takes_empty_text_b: ClassVar[bool] = False  # otherwise that is an error of the row
@@ -166,12 +166,6 @@ class TableReader:
           choices: the cells of the columns `columns.choices`, a str each, or a list in JSON.
         """
         return ((text_a, text_b),)
-
-    def parse_label(self, cells: list) -> Any:
-        """The label, which must fit into JSON; a ValueError says in words what is wrong. cells: of
-        the columns `columns.label`, then of `columns.choices`, each a str, or any value in JSON;
-        None where the file has no labels."""
-        raise NotImplementedError
 
     def check_row(self, row: Row, seen: dict) -> None:
         """Raises ValueError for a row that is wrong among the others. seen: a dict for the type's
@@ -289,7 +283,8 @@ class TableReader:
         label = None
         named = (*columns.label, *columns.choices)
         try:
-            label = self.parse_label([cells.get(name) for name in named])
+            values = [cells.get(name) for name in named]
+            label = self.task.type.parse(self.task, values)
         except ValueError:
             # A label that is not needed may be wrong.
             if need_labels:

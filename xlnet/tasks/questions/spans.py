@@ -73,9 +73,6 @@ class SpanReader(contract.Reader):
             return squad.read_json(self.task.columns, path, form)
         return super().table(path)
 
-    def parse_label(self, cells: list) -> tuple:
-        return squad.parse_answers(cells)
-
     def check_row(self, row: Row, seen: dict) -> None:
         """seen: the ids of the rows before."""
         if row.id in seen:
@@ -168,9 +165,6 @@ class SpanHead(contract.Head):
 
     token_features = ("char_start", "char_end")
     targets = ("start_positions", "end_positions", "is_impossible")
-
-    def scope(self, name: Optional[str] = None) -> str:
-        return "start_logits"
 
     def features(self, length: int) -> tuple:
         """Those of a window of T = `length` tokens, in addition to its ids."""
@@ -425,6 +419,8 @@ class SpanScorer(contract.Scorer):
 
 SPANS = contract.TaskType(
     "spans",
+    parse=squad.parse_answers,
+    scope="start_logits",
     default_metrics=("f1", "exact"),
     options=SpanOptions(),
     reader=SpanReader,

@@ -247,9 +247,7 @@ class TaggingHead(contract.Head):
         loss = contract.mean_over_windows(outputs["loss"], windows)
         return contract.Predictions(values, loss)
 
-    def named_outputs(
-        self, outputs: dict, features: dict, threshold: float = THRESHOLD
-    ) -> dict:
+    def named_outputs(self, outputs: dict, threshold: float) -> dict:
         """The tag of each word at its first piece, "" elsewhere: string [B,T]."""
         import tensorflow.compat.v1 as tf
 

@@ -21,13 +21,13 @@ import itertools
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
 import numpy as np
 
 from xlnet.corpus.record_files import Feature
-from xlnet.support.errors import UserError, wrong
+from xlnet.support.errors import wrong
 from xlnet.tasks import metrics, results
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files.forms import to_number
@@ -92,9 +92,7 @@ class Reader(_TaskComponent, TableReader):
         columns = self.task.columns.label
         if len(columns) > 1 and self.label_shape:
             return dataclasses.replace(self.task, labels=columns)
-        names: set[str] = set()
-        for row in self.read(path, True):
-            names.update(row.label if isinstance(row.label, tuple) else (row.label,))
+        names = set(label_counts(self.task, self.read(path, True)))
         if len(names) < 2:
             found = f"a single label, '{names.pop()}'" if names else "no label"
             where = f"{path}: column '{columns[0]}'"
@@ -104,9 +102,6 @@ class Reader(_TaskComponent, TableReader):
     def files_of(self, path: str) -> Sequence[str]:
         """The files that `read` reads for `path`."""
         return (path,)
-
-    def parse_label(self, cells: list) -> Any:
-        return self.type.parse(self.task, cells)
 
     def training_rows(self, rows: Sequence[Row], seed: int) -> Sequence[Row]:
         """The rows to train on, made of those of the train file."""
@@ -125,7 +120,12 @@ class Reader(_TaskComponent, TableReader):
     @property
     def texts(self) -> tuple[str, ...]:
         """The names of the texts of a served row."""
-        return ("text_a", "text_b") if self.task.columns.text_b else ("text_a",)
+        names = ["text_a"]
+        if self.task.columns.text_b:
+            names.append("text_b")
+        if self.task.columns.choices:
+            names.append("choices")
+        return tuple(names)
 
 
 # ---- the output layer
@@ -137,14 +137,13 @@ class Head(_TaskComponent):
 
     token_features: ClassVar[tuple[str, ...]] = ()  # names of `features` per token, [T]
     targets: ClassVar[tuple[str, ...]] = ("label_ids",)  # features for `loss` alone
-    # Whether its weights do not depend on the labels.
-    fits_any_labels: ClassVar[bool] = False
 
     def scope(self, name: Optional[str] = None) -> str:
         """The output layer's name in a checkpoint, such as "classification_mnli"; name: instead of
         the task's."""
-        scope = self.type.scope or self.type.name
-        return f"{scope}_{name or self.task.published.trained_as or self.task.name}"
+        scope = self.type.scope or self.type.name + "_{}"
+        task = self.task.published.trained_as or self.task.name
+        return scope.format(name or task)
 
     def num_choices(self, is_training: bool) -> int:
         """C, the number of texts of a record, which are separate inputs of the network."""
@@ -189,40 +188,12 @@ class Head(_TaskComponent):
             loss=mean_over_windows(outputs["loss"], windows),
         )
 
-    # The same in the graph of an exported model.
-
-    def graph_features(self, encoder: Any, text: Callable) -> dict:
-        """The same as `Reader.encode`, in the graph: a dict of tensors [B, ...]; a UserError where
-        texts of this type cannot be encoded so.
-
-        Args:
-          encoder: `inference.graph_text.GraphEncoder`.
-          text: function of a name of `Reader.texts`, and of further dimensions, to a string tensor
-            [B, ...].
-        """
-        reader = self.type.reader
-        if (
-            reader.encode is not Reader.encode
-            or reader.parse_pairs is not Reader.parse_pairs
-        ):
-            raise UserError(
-                f"texts of task type {self.type.name} cannot be encoded in the graph; serve "
-                "the model directory (xlnet serve), or the signature ids of an export"
-            )
-        names = self.task.reader.texts
-        first = text(names[0])
-        second = text(names[1]) if len(names) > 1 else None
-        return encoder.pairs(first, second)
-
-    def named_outputs(
-        self, outputs: dict, features: dict, threshold: float = THRESHOLD
-    ) -> dict:
-        """The outputs by readable names: a dict of tensors [B, ...].
+    def named_outputs(self, outputs: dict, threshold: float) -> dict:
+        """The outputs of an exported model by readable names: a dict of tensors [B, ...].
 
         Args:
           outputs: as of `outputs`.
-          features: their inputs.
-          threshold: as for `Scorer.decide`.
+          threshold: as for `TaskType.decide`.
         """
         import tensorflow.compat.v1 as tf
 
@@ -272,7 +243,7 @@ class Scorer(_TaskComponent):
 
     def check_metric(self, name: str) -> None:
         """Raises UserError unless the metric `name` can select checkpoints."""
-        takes_own = type(self).evaluate is Scorer.evaluate
+        takes_own = bool(self.type.metrics)
         if takes_own and metrics.is_own(name):
             return
         if name not in (*self.metrics, *self.task.metrics):
@@ -285,11 +256,6 @@ class Scorer(_TaskComponent):
         none."""
         return self.type.targets(self.task, rows)
 
-    def decide(self, values: Any, threshold: float = THRESHOLD) -> Any:
-        """The predicted labels, in the form of `gold_labels`. threshold: minimum probability of a
-        label of several, and of the second one of two."""
-        return self.type.decide(np.asarray(values), threshold)
-
     def evaluate(
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
     ) -> dict:
@@ -297,7 +263,7 @@ class Scorer(_TaskComponent):
         is not the mean loss of the records. A prediction that is not finite is a UserError."""
         gold_labels = np.asarray(gold_labels)
         values = finite(self.task, values)
-        decisions = self.decide(values, threshold)
+        decisions = self.type.decide(values, threshold)
         found = {}
         for name in self.task.metrics:
             found[name] = float(self.metrics[name](gold_labels, decisions, values))
@@ -307,20 +273,19 @@ class Scorer(_TaskComponent):
         """A table of metrics by label, as text; None for a type without one."""
         if not self.probabilities:
             return None
-        decisions = self.decide(values, threshold)
+        decisions = self.type.decide(values, threshold)
         return metrics.report(self.probabilities, decisions, gold_labels)
 
     def counts_in_words(self, rows: Sequence[Row]) -> str:
         """The commonest labels of the train file, for the banner of a training. A label of the
         task that no row has counts 0."""
-        counts = collections.Counter(dict.fromkeys(self.task.class_names, 0))
-        counts.update(label_counts(rows))
+        counts = label_counts(self.task, rows)
         commonest = counts.most_common(LABELS_SHOWN)
         return ", ".join(f"{label}: {count:,}" for label, count in commonest)
 
     def labels(self, values: Any, threshold: float) -> list:
-        """The predicted label of each row, as `Reader.parse_label` returns it."""
-        decisions = self.decide(values, threshold)
+        """The predicted label of each row, as `TaskType.parse` returns it."""
+        decisions = self.type.decide(values, threshold)
         return [self.type.label_of(self.task, each) for each in decisions]
 
     def text_of(self, label: Any) -> str:
@@ -368,7 +333,10 @@ class Scorer(_TaskComponent):
         found: list[Any] = []
         for label, row in zip(labels, values.tolist()):
             of_all = dict(zip(self.probabilities, row))
-            if self.label_shape:
+            if self.task.columns.choices:
+                number = self.task.class_names.index(label)
+                found.append(results.Choice(number, label, tuple(row)))
+            elif self.label_shape:
                 found.append(results.Labels(label, of_all))
             else:
                 found.append(results.Label(label, of_all[label], of_all))
@@ -385,8 +353,8 @@ class TaskType:
 
     Attributes:
       name: in `run.json` and in `known.TASK_TYPES`.
-      parse: (task, cells), as `Reader.parse_label` takes them, to the label of a row: a name, a
-        tuple of names or numbers, or a number; a ValueError with the error in words.
+      parse: (task, cells of the columns of the label, then of the choices) to the label of a row: a
+        name, a tuple of names or numbers, or a number; a ValueError with the error in words.
       targets: (task, rows) to their labels as numbers, an array [n, ...] of int32 or float32: ids
         [n], 0 and 1 [n,L], scores [n]. The output layer has L outputs, or one for a score.
       loss: (nn, logits, labels, options) to the loss of each record, float32 [B].
@@ -398,7 +366,8 @@ class TaskType:
       loss_options: whether the loss uses its `LossOptions`.
       column: what predictions are called in their file.
       has_labels: whether a task has a list of labels.
-      scope: what the output layer is called; "": after the type.
+      scope: what the output layer is called, "{}" in it being the task; "": after the type and
+        the task.
       verb: the method of a loaded model that calls it.
       program: the program that trains it.
       options: a frozen dataclass, the options of a `Task`; a setting of the same name changes one.
@@ -456,9 +425,9 @@ def sorted_names(names: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def label_counts(rows: Sequence[Row]) -> collections.Counter:
-    """How often each label occurs."""
-    counts: collections.Counter[str] = collections.Counter()
+def label_counts(task: Task, rows: Sequence[Row]) -> collections.Counter:
+    """How often rows have each label; 0 for one of the task that none has."""
+    counts = collections.Counter(dict.fromkeys(task.labels or (), 0))
     for row in rows:
         counts.update(row.label if isinstance(row.label, tuple) else (row.label,))
     return counts
@@ -477,7 +446,7 @@ def class_weights(task: Task, text: str, rows: Sequence[Row]) -> list[float]:
         raise wrong("class_weights", f"task {task.name}", "a classification")
     names = task.class_names
     if text == "balanced":
-        counts = label_counts(rows)
+        counts = label_counts(task, rows)
         if task.reader.label_shape:
             return [(len(rows) - counts[name]) / max(counts[name], 1) for name in names]
         total = sum(counts.values())

@@ -27,7 +27,6 @@ from xlnet.support.errors import wrong
 from xlnet.tasks import metrics
 from xlnet.tasks.files.forms import composed, parsed, to_number, to_text
 from xlnet.tasks.files.parsing import NOT_TEXT
-from xlnet.tasks.results import Choice
 from xlnet.tasks.task import Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
@@ -126,9 +125,10 @@ def parse_number(task: Task, cells: list) -> float:
 
 def ids(task: Task, rows: Sequence[Row]) -> np.ndarray:
     """int32 [n]"""
-    positions: dict[Optional[str], int] = {None: 0}
-    for id, name in enumerate(task.labels or ()):
-        positions[name] = id
+    positions: dict[Optional[str], int] = dict(
+        zip(task.labels or (), itertools.count())
+    )
+    positions[None] = 0
     return np.array([positions[row.label] for row in rows], np.int32)
 
 
@@ -236,17 +236,14 @@ class ChoiceReader(contract.Reader):
     def from_train_file(self, path: str) -> Task:
         """The task with a label for each answer, in the declared form."""
         rows = self.read(path, True)
-        where = f"{path}: columns {' '.join(self.task.columns.choices)}"
-        count = len(rows[0].pairs)
-        names = tuple(string.ascii_uppercase[:count])
+        numbers = range(len(rows[0].pairs))
+        names = tuple(string.ascii_uppercase[: len(numbers)])
         if self.task.columns.label_form in _FIRST:
             first = _FIRST[self.task.columns.label_form]
-            names = tuple(str(first + number) for number in range(count))
+            names = tuple(str(first + number) for number in numbers)
         for row in rows:
-            if len(row.pairs) != count:
-                found = f"rows of {count} and of {len(row.pairs)} answers"
-                raise wrong(where, found, "as many in each row", "--choice_columns")
             if row.label not in names:
+                where = f"{path}: column {self.task.columns.label[0]}"
                 found = f"the label '{row.label:.{_LONGEST_SHOWN}}'"
                 raise wrong(where, found, f"one of {', '.join(names)}", "--label_form")
         return dataclasses.replace(self.task, labels=names)
@@ -273,18 +270,9 @@ class ChoiceReader(contract.Reader):
             pairs.append((text_a, second))
         return tuple(pairs)
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return (*super().texts, "choices")
-
 
 class ChoiceHead(contract.Head):
     """A softmax over the answers, which share the weights of their score."""
-
-    fits_any_labels = True
-
-    def scope(self, name: Optional[str] = None) -> str:
-        return "logits"
 
     def num_choices(self, is_training: bool) -> int:
         return len(self.task.class_names)
@@ -297,19 +285,6 @@ class ChoiceHead(contract.Head):
         with nn.beside_network():
             scores = nn.dense(summary, 1, nn.scope + "/dense")  # [B*C,1]
         return tf.reshape(scores, [-1, len(self.task.class_names)])
-
-
-class ChoiceScorer(contract.Scorer):
-    """Predictions are the number of the answer, and its label."""
-
-    def results(
-        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
-    ) -> list:
-        found, values = [], contract.finite(self.task, values)
-        for id, probabilities in zip(self.decide(values), values.tolist()):
-            name = self.task.class_names[id]
-            found.append(Choice(int(id), name, tuple(probabilities)))
-        return found
 
 
 # ---- the table
@@ -353,7 +328,7 @@ MULTI_LABEL = contract.TaskType(
     default_metrics=("micro_f1", "macro_f1", "accuracy", "auc"),
     column="labels",
     has_labels=True,
-    scope="classification",
+    scope="classification_{}",
 )
 
 REGRESSION = contract.TaskType(
@@ -369,7 +344,7 @@ REGRESSION = contract.TaskType(
     ),
     default_metrics=("pearson", "spearman"),
     column="score",
-    scope="regression",
+    scope="regression_{}",
     verb="score",
 )
 
@@ -377,11 +352,11 @@ MULTIPLE_CHOICE = dataclasses.replace(
     CLASSIFICATION,
     name="multiple_choice",
     loss_options=False,
+    scope="logits",
     metrics=(metrics.accuracy,),
     default_metrics=("accuracy",),
     verb="choose",
     options=ChoiceOptions(),
     reader=ChoiceReader,
     head=ChoiceHead,
-    scorer=ChoiceScorer,
 )
