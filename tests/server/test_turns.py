@@ -81,31 +81,36 @@ def test_requests_that_arrive_during_a_batch_are_the_next_one():
 
 
 def test_prompts_that_arrive_together_are_continued_together(monkeypatch):
-    """Twenty clients generated fewer tokens a second together than one after the other; and a long
-    generation does not hold the next one up."""
-    monkeypatch.setattr(limits, "GATHER_SECONDS", 0.2)
-    batches, go = [], threading.Event()
+    """A prompt begins at once; if more arrive soon after, all begin again as one batch. Those that
+    arrive later are a batch of their own, which does not wait for the first one."""
+    monkeypatch.setattr(limits, "JOIN_SECONDS", 0.3)
+    begun, ended, turns, go = [], [], Turns(), threading.Event()
 
     def run(call, rows):
-        batches.append(len(rows))
-        go.wait()
+        begun.append(len(rows))
+        while not go.is_set():
+            turns.call(lambda: time.sleep(0.01))
+        ended.append(len(rows))
         return rows
 
     async def story():
-        computing = Computing(run, Turns())
+        computing = Computing(run, turns)
 
         def asked(rows):
             return asyncio.ensure_future(computing.answers("g", rows, "g", True))
 
-        first = [asked([number]) for number in range(20)]
-        await until(lambda: batches)
+        first = [asked([0])]
+        await until(lambda: begun)
+        first += [asked([number]) for number in range(1, 20)]
+        await until(lambda: begun == [1, 20])
+        await asyncio.sleep(2 * limits.JOIN_SECONDS)
         second = asked([20])
-        await until(lambda: len(batches) == 2)
+        await until(lambda: begun == [1, 20, 1])
         go.set()
         assert [await each for each in [*first, second]] == [[n] for n in range(21)]
 
     asyncio.run(story())
-    assert batches == [20, 1]
+    assert sorted(ended) == [1, 20]
 
 
 def test_what_nobody_waits_for_ends_before_its_next_call():

@@ -2,7 +2,8 @@
 
 # Each call of the network waits in one queue, such as a batch of an explanation or a token of a
 # generation: a long request gives way to those that wait after each of its calls. Requests of the
-# same call that wait are computed as one batch: batches grow with the load.
+# same call that wait are computed as one batch: batches grow with the load. Nothing waits for
+# requests that may come.
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ class Turns:
     def call(self, function: Callable[[], Any]) -> Any:
         """What the function returns, called when it is its turn; `Dropped` if nobody waits for what
         this thread computes."""
-        waiting = getattr(self.of_thread, "waiting", ())
-        if waiting and all(future.cancelled() for future in waiting):
+        waiting = getattr(self.of_thread, "waiting", None)
+        if waiting is not None and all(future.cancelled() for future in waiting):
             raise Dropped
         return self._network.submit(function).result()
 
@@ -118,22 +119,31 @@ class Computing:
         context: Any = contextlib.AsyncExitStack()
         if keeps_tokens:
             context = self.reading
-            if is_batch:
-                await asyncio.sleep(limits.GATHER_SECONDS)
         elif is_batch:
             context = self._one_batch
-        answers: list = []
-        error: Optional[Exception] = None
         async with context:
-            gathered = self._gathered.pop(name)
-            waiting = [one for one in gathered if not one.answers.cancelled()]
-            rows = [row for one in waiting for row in one.rows]
-            try:
-                if waiting:
-                    futures = [one.answers for one in waiting]
-                    answers = await self.compute(futures, self._run, call, rows)
-            except Exception as e:
-                error = e
+            while True:
+                gathered = self._gathered[name]
+                count = len(gathered)
+                waiting = [one for one in gathered if not one.answers.cancelled()]
+                rows = [row for one in waiting for row in one.rows]
+                futures = [one.answers for one in waiting]
+                computing = self.compute(futures, self._run, call, rows)
+                work = asyncio.ensure_future(computing)
+                # Prompts are continued by many calls of the network, each of which costs about as
+                # much for twenty of them as for one. If more arrive just after the first ones have
+                # begun, all begin again as one batch: so together they are as fast as a list, and
+                # one that is alone never waits for others.
+                if is_batch and keeps_tokens and len(rows) < limits.MAX_BATCH:
+                    await asyncio.wait({work}, timeout=limits.JOIN_SECONDS)
+                if len(gathered) == count:
+                    break
+                futures.clear()  # what runs is dropped
+                await asyncio.wait({work})
+            del self._gathered[name]
+            await asyncio.wait({work})
+        error = work.exception()
+        answers = [] if error else work.result()
         for one in waiting:
             own, answers = answers[: len(one.rows)], answers[len(one.rows) :]
             if one.answers.done():  # it is left
