@@ -13,9 +13,8 @@ import numpy as np
 
 from xlnet.corpus.offsets import Aligner
 from xlnet.corpus.tokenizer import is_unspaced
-from xlnet.inference.inference import Call, Computed, Inference, row_of
+from xlnet.inference.inference import Call, Computed, Inference, example_of
 from xlnet.inference.session import require_finite
-from xlnet.inference.texts import count_unknown, example_of, texts_of
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.tagging.sentences import find_words
@@ -62,10 +61,9 @@ def explanation_call(inference: Inference, label: Optional[str] = None) -> Call:
     predictor = inference.predictor()
 
     def compute(items: list) -> list[Computed]:
-        row = row_of(tuned, 0, example_of(items[0], tuned.task))
-        texts = texts_of(row)
+        row, unknown = inference.row(example_of(items[0], tuned.task))
         first, second = row.pairs[0]
-        unknown = count_unknown(inference.tokenizer, texts)
+        texts = [first] if second is None else [first, second]
         read = characters_read(texts, inference.aligner, tuned.layout)
         words: list[str] = []
         is_read: list[bool] = []

@@ -16,15 +16,19 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from xlnet.inference.generation import best
-from xlnet.inference.inference import Call, Computed, Inference
-from xlnet.inference.session import require_finite
+from xlnet.inference.inference import (
+    Call,
+    Computed,
+    Inference,
+    as_text,
+    count_unknown,
+)
 from xlnet.inference.settings import (
     CONTEXT,
     AttentionSettings,
     FactorizationSettings,
     from_keywords,
 )
-from xlnet.inference.texts import as_text, count_unknown
 from xlnet.support.errors import escape_control_characters, wrong
 
 
@@ -120,7 +124,6 @@ def factorization_call(inference: Inference, **settings: Any) -> Call:
                 hidden=np.concatenate([content_hides, query_hides[targets]]),  # [T+P,T]
                 layers=range(model.n_layer),
             )
-        require_finite(predicted)
 
         # From targets in their order to positions in the text.
         log_probabilities = np.full(count, np.nan)

@@ -28,9 +28,14 @@ import numpy as np
 
 from xlnet.corpus.tokenizer import WORD_START, Tokenizer
 from xlnet.inference.generation import best
-from xlnet.inference.inference import Call, Computed, Inference
+from xlnet.inference.inference import (
+    Call,
+    Computed,
+    Inference,
+    as_text,
+    count_unknown,
+)
 from xlnet.inference.language_model import Reading
-from xlnet.inference.session import require_finite
 from xlnet.inference.settings import (
     BLANK,
     CONTEXT,
@@ -38,7 +43,6 @@ from xlnet.inference.settings import (
     FillingSettings,
     from_keywords,
 )
-from xlnet.inference.texts import as_text, count_unknown
 from xlnet.support.errors import wrong
 
 _MOST_FORMS = 64  # numbers of pieces of all blanks that are tried
@@ -249,7 +253,6 @@ def _search(
     first: int [C,P]; their log probabilities [C]. layout, allowed: as of `Blanks`."""
     ids, positions, places = layout
     first = reading.read(np.array([ids]), positions, places)[0]  # [P,V]
-    require_finite(first)
     fillings = np.zeros((1, len(order)), np.int64)
     scores = np.zeros(1)
     log_probabilities = first[order[0]][None]  # [1,V]
@@ -259,7 +262,6 @@ def _search(
             log_probabilities = reading.read(
                 fillings[:, [before]], [places[before]], [places[place]]
             )[:, 0]  # [C,V]
-            require_finite(log_probabilities)
         # The candidates are all beams with every piece at this place; the best ones continue.
         sums = scores[:, None] + log_probabilities  # [C,V]
         sums = np.where(allowed[place], sums, -np.inf)

@@ -31,14 +31,18 @@ import numpy as np
 import scipy.special
 
 from xlnet.corpus.tokenizer import WORD_START, Tokenizer
-from xlnet.inference.inference import Call, Computed, Inference
-from xlnet.inference.session import require_finite
+from xlnet.inference.inference import (
+    Call,
+    Computed,
+    Inference,
+    as_text,
+    count_unknown,
+)
 from xlnet.inference.settings import (
     CONTEXT,
     GenerationSettings,
     from_keywords,
 )
-from xlnet.inference.texts import as_text, count_unknown
 
 _MOST_TOKENS = 2048  # of prompts that are read together, padding included, or of one
 
@@ -93,12 +97,12 @@ def generation_call(inference: Inference, **settings: Any) -> Call:
         for begin in range(0, len(prompts), size):
             batch = prompts[begin : begin + size]
             for number, chunk in _generate(inference, batch, chosen):
-                if chunk.whole:  # the last chunk of a text
-                    prompt = batch[number]
-                    read = min(prompt.tokens, CONTEXT)
-                    counts = read, prompt.tokens, prompt.unknown
-                    found[begin + number] = Computed(chunk.whole, *counts)
-        return found
+                found[begin + number] = chunk.whole  # of the last chunk of a text
+        computed = []
+        for prompt, text in zip(prompts, found):
+            read = min(prompt.tokens, CONTEXT)
+            computed.append(Computed(text, read, prompt.tokens, prompt.unknown))
+        return computed
 
     at_once = max(inference.batch_size // chosen.beams, 1)
     return Call(compute, at_once, functools.partial(_prompt, inference))
@@ -109,8 +113,7 @@ def stream(
 ) -> Iterator[TextChunk]:
     """Yields the `TextChunk`s of the text that continues a prompt as it is generated; that of beams
     when it is complete. A text begins where the prompt ends, perhaps with a space."""
-    asked = _prompt(inference, prompt)
-    for _, chunk in _generate(inference, [asked], settings):
+    for _, chunk in _generate(inference, [_prompt(inference, prompt)], settings):
         yield chunk
 
 
@@ -132,7 +135,7 @@ class _Text:
     # Only the characters that are held back are searched for the stop text, so that the cost of a
     # token does not grow with the text.
     def __init__(self, tokenizer: Tokenizer, stop: Optional[str]):
-        self._tokenizer, self._stop = tokenizer, stop
+        self._tokenizer, self._stop = tokenizer, stop or ""
         self._held = ""  # may be the beginning of the stop text
         self._at_line_start = False
         self.released = ""
@@ -152,20 +155,15 @@ class _Text:
                 characters = characters.lstrip(" ")
         self._at_line_start = characters.endswith("\n")
         self._held += characters
-        length = 0
         if self._stop:
             before, stop, _ = self._held.partition(self._stop)
             if stop:
                 self.released += before
                 return "stop"
-            # The longest end that is the beginning of the stop text is held back.
-            most = min(len(self._stop) - 1, len(self._held))
-            for size in range(1, most + 1):
-                if self._held.endswith(self._stop[:size]):
-                    length = size
-        cut = len(self._held) - length
-        self.released += self._held[:cut]
-        self._held = self._held[cut:]
+        # The longest end that is the beginning of the stop text is held back.
+        while self._held and not self._stop.startswith(self._held):
+            self.released += self._held[0]
+            self._held = self._held[1:]
         return None
 
     def whole(self, ended: str) -> GeneratedText:
@@ -251,14 +249,12 @@ class _Sample:
     def __init__(self, tokenizer: Tokenizer, settings: GenerationSettings):
         self._settings = settings
         self._text = _Text(tokenizer, settings.stop)
-        self._seed = settings.seed
-        if self._seed is None:
-            self._seed = int(np.random.default_rng().integers(1 << 62))
+        random = int(np.random.default_rng().integers(1 << 62))
+        self._seed = random if settings.seed is None else settings.seed
 
     def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step:
-        text = self._text
-        logs = log_probabilities[0]
-        id = sample(logs.astype(float), self._settings, self._seed or 0, text.tokens)
+        text, logs = self._text, log_probabilities[0]
+        id = sample(logs.astype(float), self._settings, self._seed, text.tokens)
         log_probability = float(logs[id])
         before = len(text.released)
         ended = text.add(id, log_probability)
@@ -330,36 +326,36 @@ def _generate(
     slots = min(CONTEXT, longest + settings.max_tokens)
     with model.reading(slots, texts=len(prompts)) as reading:
         positions = range(longest)
-        owners = list(range(len(prompts)))  # the prompt of each row of the batch
+        # The prompts that are continued, and the rows of the batch that each has.
+        alive = [(number, [number]) for number in range(len(prompts))]
         for step in range(settings.max_tokens):
             # A causal network predicts the token after the last one, any other one where it is
             # asked to.
             asked = [] if model.is_causal else [positions[-1] + 1]
-            log_probabilities = reading.read(ids, positions, asked, padding=padding)
-            log_probabilities = log_probabilities[:, 0]  # [B,V], of the next tokens
-            require_finite(log_probabilities)
+            found = reading.read(ids, positions, asked, padding=padding)
+            log_probabilities = found[:, 0]  # [B,V], of the next tokens
             log_probabilities[:, is_banned] = -np.inf
+            is_last = step + 1 == settings.max_tokens
             # Each prompt chooses tokens from its own rows of the batch. The texts that continue
             # make the next batch: `parents` has the row that each of them continues.
             parents: list[int] = []
             chosen: list[int] = []
-            continuing: list[int] = []
-            for number in sorted(set(owners)):
-                rows = [row for row, owner in enumerate(owners) if owner == number]
-                is_last = step + 1 == settings.max_tokens
-                chunk, continued = searches[number].step(
-                    log_probabilities[rows], is_last
-                )
+            continuing = []
+            for number, rows in alive:
+                search = searches[number]
+                chunk, continued = search.step(log_probabilities[rows], is_last)
+                begin = len(parents)
                 for row, id in continued:
                     parents.append(rows[row])
                     chosen.append(id)
-                    continuing.append(number)
+                if continued:
+                    continuing.append((number, list(range(begin, len(parents)))))
                 if chunk:
                     yield number, chunk
             if not parents:
                 return
-            if parents != list(range(len(owners))):
+            if parents != list(range(len(ids))):
                 reading.keep(parents)
-            owners, ids = continuing, np.array(chosen)[:, None]
+            alive, ids = continuing, np.array(chosen)[:, None]
             padding = np.zeros(ids.shape, bool)
             positions = range(positions[-1] + 1, positions[-1] + 2)

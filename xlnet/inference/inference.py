@@ -1,4 +1,5 @@
-"""What all calls of a loaded model share: the session, the parts of its graph, and its counts."""
+"""What all calls of a loaded model share: the session, the parts of its graph, its counts, and what
+a method may be given."""
 
 from __future__ import annotations
 
@@ -6,12 +7,13 @@ import functools
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 
 from xlnet.corpus.offsets import Aligner
+from xlnet.corpus.tokenizer import Tokenizer, is_text
 from xlnet.finetuning.model import RowPredictor, TaskModel, placeholders
 from xlnet.inference import session
 from xlnet.inference.language_model import LanguageModel
@@ -19,7 +21,7 @@ from xlnet.runs.model_files import LoadedModel
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.devices import DeviceSettings
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks.task import InlineExample, Row
+from xlnet.tasks.task import InlineExample, Row, Task
 
 _log = logging.getLogger(__name__)
 
@@ -39,17 +41,13 @@ class Computed(NamedTuple):
     unknown_tokens: int
 
 
-def unchanged(item: Any) -> Any:
-    return item
-
-
 class Call(NamedTuple):
     """A method of a model on items. An item that is bad is a UserError of `prepare`; one of
     `compute`, such as an output that is not finite, is that of all items that it has."""
 
     compute: Callable[[list], Sequence[Computed]]
     at_once: int = 1  # items that `compute` takes, at most
-    prepare: Callable[[Any], Any] = unchanged  # from an item to what `compute` takes
+    prepare: Callable[[Any], Any] = lambda item: item  # to what `compute` takes
 
     def results(self, items: Iterable[Any]) -> Iterator[Union[Computed, UserError]]:
         """Yields the results of items, in their order; of a bad one its UserError."""
@@ -150,6 +148,16 @@ class Inference:
         starts, ends = aligned.starts[is_unknown], aligned.ends[is_unknown]
         return list(zip(starts.tolist(), ends.tolist()))
 
+    def row(self, asked: InlineExample, place: str = "") -> tuple[Row, int]:
+        """The row of an inline example, and how many tokens of its texts are unknown; UserError,
+        which begins with `place`, if it is bad."""
+        try:
+            row = self.tuned().task.reader.row("0", asked)
+        except ValueError as e:
+            raise UserError(f"{place}{e}") from e
+        texts = itertools.chain.from_iterable(row.pairs)
+        return row, count_unknown(self.tokenizer, texts, place)
+
     def note_cut(self, is_cut: np.ndarray, length: int) -> None:
         """Warns, the first time, that some texts, bool [n], lost some of their tokens."""
         cut = int(np.count_nonzero(is_cut))
@@ -163,11 +171,75 @@ class Inference:
             )
 
 
-def row_of(
-    tuned: FineTunedTask, number: int, asked: InlineExample, place: str = ""
-) -> Row:
-    """The row of an inline example; UserError, which begins with `place`, if it is bad."""
-    try:
-        return tuned.task.reader.row(str(number), asked)
-    except ValueError as e:
-        raise UserError(f"{place}{e}") from e
+# ---- what a method is given: one text or several, and pairs of them
+
+
+def list_items(texts: Any) -> tuple[list, bool]:
+    """(list of items, whether `texts` was one item). A tuple is one item: a pair, or the words of a
+    text."""
+    texts = plain(texts)
+    if isinstance(texts, tuple) or not are_several(texts):
+        return [texts], True
+    return list(texts), False
+
+
+def plain(values: Any) -> Any:
+    """Arrays, and columns of pandas, as lists; anything else as it is."""
+    return values.tolist() if hasattr(values, "tolist") else values
+
+
+def are_several(texts: Any) -> bool:
+    """Whether these are several items: a list, a column of a table, a generator."""
+    # A table is one item, which is refused: iterating over it would give the names of its columns.
+    is_item = isinstance(texts, (str, bytes, Mapping)) or hasattr(texts, "columns")
+    return isinstance(texts, Iterable) and not is_item
+
+
+def require_list(name: str, values: Any) -> Sequence:
+    """A list or a tuple; UserError if it is none."""
+    items = plain(values)
+    if not are_several(items):
+        raise wrong(name, f"{values!r:.80}", "a list")
+    return list(items)
+
+
+def as_text(item: Any) -> str:
+    """A str; UserError if it is none."""
+    if not isinstance(item, str) or not is_text(item):
+        raise wrong("text", f"{item!r:.80}", "a text of characters")
+    return str(item)  # not NumPy's
+
+
+def pair(item: Any) -> tuple[str, Optional[str]]:
+    """(text, second text or None) of a text or a pair."""
+    if isinstance(item, (tuple, list)):
+        if len(item) != 2:
+            raise wrong("text", f"{len(item)} texts together", "one text or a pair")
+        return as_text(item[0]), as_text(item[1])
+    return as_text(item), None
+
+
+def example_of(item: Any, task: Optional[Task]) -> InlineExample:
+    """The example of a text or a pair in the order in which the network of a task reads it; a pair
+    is in the order of the names of its texts, such as (question, context)."""
+    if isinstance(item, InlineExample):
+        return item
+    first, second = pair(item)
+    if second is not None and task and task.reader.texts == ("question", "context"):
+        first, second = second, first
+    return InlineExample(first, second)
+
+
+def count_unknown(
+    tokenizer: Tokenizer, given: Iterable[Optional[str]], place: str = ""
+) -> int:
+    """How many tokens of texts, of which some may be None, are not in the vocabulary; UserError,
+    which begins with `place`, if no other token is there, as any answer would be of nothing."""
+    texts = [text for text in given if text is not None]
+    ids, _ = tokenizer.encode_to_array(texts)
+    is_unknown = ids == tokenizer.unk_id
+    is_mark = tokenizer.ids_without_mark[ids] < 0  # nothing but the mark of a space
+    if (is_unknown | is_mark).all():
+        found = f"{' '.join(texts)!r:.80}"
+        raise wrong(f"{place}text", found, "tokens that are in the vocabulary")
+    return int(np.count_nonzero(is_unknown))

@@ -13,7 +13,12 @@ from typing import Any, Optional
 import numpy as np
 
 from xlnet.engine import train_step
-from xlnet.inference.session import RestoredSession, Subgraph, Tensors
+from xlnet.inference.session import (
+    RestoredSession,
+    Subgraph,
+    Tensors,
+    require_finite,
+)
 from xlnet.model.incremental import IncrementalNetwork
 from xlnet.runs.model_files import LoadedModel
 from xlnet.support.errors import wrong
@@ -47,9 +52,9 @@ class LanguageModel:
         self.tokens_before = loaded.tokens_before
         self.n_layer = loaded.config.n_layer
         self._loaded, self._restored = loaded, restored
-        self._free: list[Subgraph] = []
         self._made = 0
         self._lock = threading.Lock()
+        self._free: list[Subgraph] = []
         self._free.append(self._subgraph())
 
     def require_queries(self) -> None:
@@ -102,7 +107,7 @@ class LanguageModel:
         """Yields texts to be read, of which the last `size` tokens are kept."""
         part = self._subgraph()
         try:
-            reading = Reading(part, self.is_causal, size, self.tokens_before)
+            reading = Reading(self, part, size)
             if texts > 1:
                 reading.keep([0] * texts)
             yield reading
@@ -122,16 +127,8 @@ class Reading:
     #   slots       the cat sat on     a   cat sat on     a   mat sat on
     #   positions   0   1   2   3      4   1   2   3      4   5   2   3
     # Attention depends on the positions of tokens, so their order in the slots makes no difference.
-    def __init__(
-        self,
-        part: Subgraph,
-        is_causal: bool,
-        size: int,
-        tokens_before: Optional[int] = None,
-    ) -> None:
-        self._subgraph, self._is_causal = part, is_causal
-        self._tokens_before = tokens_before
-        self._size = size
+    def __init__(self, model: LanguageModel, part: Subgraph, size: int) -> None:
+        self._model, self._subgraph, self._size = model, part, size
         self._positions = np.full(size, _EMPTY)  # [S], of the slots' tokens
         self._is_padding = np.zeros((1, size), bool)  # [B,S], of the slots
         self._count = 0  # tokens read
@@ -181,12 +178,12 @@ class Reading:
         hides = np.broadcast_to(is_empty, (len(rows), self._size)).copy()  # [T+P,S]
         if hidden is not None:
             hides[:, first : first + tokens] |= hidden
-        elif self._is_causal:
+        elif self._model.is_causal:
             hides |= self._positions > rows
-        if self._tokens_before is not None:
-            hides |= rows - self._positions > self._tokens_before
+        if self._model.tokens_before is not None:
+            hides |= rows - self._positions > self._model.tokens_before
         wanted = np.arange(tokens, len(rows))
-        if self._is_causal:
+        if self._model.is_causal:
             wanted = np.array([tokens - 1])
         found = self._subgraph(
             ["log_probabilities", *[f"attention/{layer}" for layer in layers]],
@@ -199,6 +196,7 @@ class Reading:
                 "wanted": wanted,
             },
         )
+        require_finite(found[0])
         if not layers:
             return found[0]
         return found[0], [layer[..., :tokens] for layer in found[1:]]

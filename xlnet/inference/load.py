@@ -61,29 +61,23 @@ def load(
     # be known before the model directory names it.
     if not isinstance(batch_size, int) or batch_size < 1:
         raise wrong("batch_size", repr(batch_size), "an integer, at least 1")
-    chosen = from_keywords(
-        LoadSettings,
-        {
-            "model_dir": _plain(path),
-            "model_config_path": _plain(model_config_path),
-            "spiece_model_file": _plain(spiece_model_file),
-            "device": device,
-            "precision": precision,
-            "own_module": _plain(own_module),
-        },
-    )
+    given: dict[str, Any] = {
+        "model_dir": path,
+        "model_config_path": model_config_path,
+        "spiece_model_file": spiece_model_file,
+        "device": device,
+        "precision": precision,
+        "own_module": own_module,
+    }
+    for name, value in given.items():
+        if isinstance(value, os.PathLike):
+            given[name] = os.fspath(value)
+    chosen = from_keywords(LoadSettings, given)
     known.load(chosen.own_module)
-    devices = DeviceSettings(device=chosen.device)
-    devices.check()
     found = model_files.read(
         chosen.model_dir,
         model_config_path=chosen.model_config_path,
         spiece_model_file=chosen.spiece_model_file,
         network=NetworkSettings(precision=chosen.precision),
     )
-    return Model(found, devices, batch_size)
-
-
-def _plain(path: Any) -> Any:
-    """A path as a str; anything else, which is no path, stays."""
-    return os.fspath(path) if isinstance(path, os.PathLike) else path
+    return Model(found, DeviceSettings(device=chosen.device), batch_size)

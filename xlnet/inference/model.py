@@ -14,10 +14,16 @@ from xlnet.inference import generation, vectors
 from xlnet.inference.explanation import explanation_call
 from xlnet.inference.factorization import attention_call, factorization_call
 from xlnet.inference.filling import filling_call
-from xlnet.inference.inference import Call, Inference
+from xlnet.inference.inference import (
+    Call,
+    Inference,
+    are_several,
+    list_items,
+    plain,
+    require_list,
+)
 from xlnet.inference.prediction import VERBS, prediction_call
 from xlnet.inference.settings import GenerationSettings, from_keywords
-from xlnet.inference.texts import are_several, list_items, plain, require_list
 from xlnet.runs.model_files import LoadedModel
 from xlnet.settings.devices import DeviceSettings
 from xlnet.support.errors import UserError, wrong
@@ -161,14 +167,23 @@ class Model(Inference):
         results = list(self._results(call, items, "raise"))
         return results[0] if is_one else results
 
-    def _all_of(self, call: Call, **lists: Any) -> list:
-        """The results of items whose parts are in lists of equal length, by their names."""
-        parts = [require_list(name, values) for name, values in lists.items()]
-        sizes = [len(each) for each in parts]
+    def _by_parts(self, call: Call, **parts: Any) -> Any:
+        """The result of an item that has these parts by name, of which the first is a text; if it
+        is a list, the results of as many items. The others are lists of as many, or a text or None
+        for all of them."""
+        lists: list[Sequence[Any]] = []
+        for name, values in parts.items():
+            is_one = values is None or isinstance(values, str)
+            if is_one and not lists:
+                return self._all(call, tuple(parts.values()))
+            if is_one:
+                values = [values] * len(lists[0])
+            lists.append(require_list(name, values))
+        sizes = [len(each) for each in lists]
         if len(set(sizes)) != 1:
             found = f"lists of {' and '.join(map(str, sizes))}"
-            raise wrong(", ".join(lists), found, "as many of each")
-        return list(self._results(call, zip(*parts), "raise"))
+            raise wrong(", ".join(parts), found, "as many of each")
+        return list(self._results(call, zip(*lists), "raise"))
 
     # ---- text in, numbers out: any model
 
@@ -250,12 +265,7 @@ class Model(Inference):
           1
         """
         call = self.call("choose")
-        if isinstance(text, str):
-            return self._all(call, (text, choices, question))
-        questions: Any = question
-        if question is None or isinstance(question, str):
-            questions = [question] * len(require_list("text", text))
-        return self._all_of(call, text=text, choices=choices, question=questions)
+        return self._by_parts(call, text=text, choices=choices, question=question)
 
     def rank(self, query: Any, documents: Sequence[Any]) -> Any:
         """The documents of a query, best first: a list of `results.Ranked`.
@@ -267,10 +277,7 @@ class Model(Inference):
           >>> model.rank("cheap flights", ["Trains", "Flights at low prices"])[0].number
           1
         """
-        call = self.call("rank")
-        if isinstance(query, str):
-            return self._all(call, (query, documents))
-        return self._all_of(call, query=query, documents=documents)
+        return self._by_parts(self.call("rank"), query=query, documents=documents)
 
     def answer(
         self,
@@ -293,11 +300,7 @@ class Model(Inference):
           'London'
         """
         call = self.call("answer", threshold=threshold, top_k=top_k)
-        if isinstance(question, str):
-            return self._all(call, (question, context))
-        if isinstance(context, str):
-            context = [context] * len(require_list("question", question))
-        return self._all_of(call, question=question, context=context)
+        return self._by_parts(call, question=question, context=context)
 
     def tag(self, texts: Any) -> Any:
         """The words of each text with their tags and the entities: `results.Tagged`. A tuple of str

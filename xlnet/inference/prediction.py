@@ -7,16 +7,16 @@ from typing import Any, Optional
 
 import numpy as np
 
-from xlnet.inference.inference import Call, Computed, Inference, row_of
-from xlnet.inference.settings import PredictSettings, from_keywords
-from xlnet.inference.texts import (
+from xlnet.inference.inference import (
+    Call,
+    Computed,
+    Inference,
     as_text,
-    count_unknown,
     pair,
     plain,
     require_list,
-    texts_of,
 )
+from xlnet.inference.settings import PredictSettings, from_keywords
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.support.errors import wrong
 from xlnet.tasks import ranking, results
@@ -48,8 +48,9 @@ def prediction_call(
         unknown = 0
         for number, example in enumerate(examples):
             place = f"document {number}: " if len(examples) > 1 else ""
-            rows.append(row_of(tuned, number, example, place))
-            unknown += count_unknown(inference.tokenizer, texts_of(rows[-1]), place)
+            row, its_unknown = inference.row(example, place)
+            rows.append(row)
+            unknown += its_unknown
         return rows, unknown, verb == "rank" and not isinstance(item, InlineExample)
 
     # The rows of all items are batched together.

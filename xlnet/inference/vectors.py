@@ -12,9 +12,14 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import train_step
-from xlnet.inference.inference import Call, Computed, Inference
+from xlnet.inference.inference import (
+    Call,
+    Computed,
+    Inference,
+    count_unknown,
+    example_of,
+)
 from xlnet.inference.session import Subgraph, Tensors, require_finite
-from xlnet.inference.texts import count_unknown, example_of
 from xlnet.model import modeling
 from xlnet.runs.model_files import LoadedModel
 from xlnet.support.errors import wrong
@@ -81,15 +86,13 @@ def vectors_call(
 def _example(inference: Inference, item: Any) -> tuple[encoding.Example, int]:
     """A text or a pair, and how many of its tokens are unknown."""
     tuned = inference.loaded.tuned
-    given = example_of(item, tuned.task if tuned else None)
-    texts = [given.text_a]
-    if given.text_b is not None:
-        texts.append(given.text_b)
-    if tuned:
-        texts = list(map(tuned.task.published.replaced, texts))
-    unknown = count_unknown(inference.tokenizer, texts)
-    pair = texts[0], texts[1] if len(texts) > 1 else None
-    return encoding.Example((pair,), 0), unknown
+    task = tuned.task if tuned else None
+    first, second, _ = example_of(item, task)
+    if task:
+        first = task.published.replaced(first)
+        second = second and task.published.replaced(second)
+    unknown = count_unknown(inference.tokenizer, (first, second))
+    return encoding.Example(((first, second),), 0), unknown
 
 
 def layout_of(loaded: LoadedModel) -> encoding.Layout:
@@ -101,20 +104,21 @@ def layout_of(loaded: LoadedModel) -> encoding.Layout:
 
 
 def subgraph(inference: Inference) -> Subgraph:
-    """The part of the graph that computes vectors."""
-    return inference.session.subgraph("vectors", lambda: build(inference.loaded))
+    """The part of the graph that computes vectors: of `IDS` [B,T] the outputs by layer, float32
+    [B,T,D]."""
 
+    def build() -> tuple[Tensors, Tensors]:
+        inputs = {}
+        for name, dtype in zip(IDS, (tf.int32, tf.float32, tf.int32)):
+            inputs[name] = tf.placeholder(dtype, [None, None], "texts/" + name)
+        # The graph has an output for every layer; a session computes only those that a call
+        # fetches.
+        outputs = {}
+        for layer, sequence in enumerate(hidden_states(inference.loaded, inputs)):
+            outputs[str(layer)] = tf.cast(sequence, tf.float32)
+        return inputs, outputs
 
-def build(loaded: LoadedModel) -> tuple[Tensors, Tensors]:
-    """The inputs, `IDS` [B,T], and the outputs by layer, float32 [B,T,D]."""
-    inputs = {}
-    for name, dtype in zip(IDS, (tf.int32, tf.float32, tf.int32)):
-        inputs[name] = tf.placeholder(dtype, [None, None], "texts/" + name)
-    # The graph has an output for every layer; a session computes only those that a call fetches.
-    outputs = {}
-    for layer, sequence in enumerate(hidden_states(loaded, inputs)):
-        outputs[str(layer)] = tf.cast(sequence, tf.float32)
-    return inputs, outputs
+    return inference.session.subgraph("vectors", build)
 
 
 def hidden_states(loaded: LoadedModel, inputs: Tensors) -> list[tf.Tensor]:
