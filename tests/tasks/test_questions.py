@@ -371,10 +371,8 @@ def test_the_best_span_of_all_windows_and_the_window_that_speaks_most_for_an_ans
 
 
 def written(rows, values, task=SQUAD, **how):
-    return [
-        json.loads("".join(f.lines))
-        for f in task.scorer.prediction_files(rows, values, **how)
-    ]
+    files = task.scorer.prediction_files(rows, values, **how)
+    return [json.loads("".join(lines)) for lines in files.values()]
 
 
 def test_official_files():
@@ -384,7 +382,7 @@ def test_official_files():
         BestSpans([], special.expit(-3.0)),
     ]
     files = SQUAD.scorer.prediction_files(rows, values)
-    assert [file.extension for file in files] == ["json", "nbest.json", "na_prob.json"]
+    assert list(files) == ["json", "nbest.json", "na_prob.json"]
     texts, n_best, null = written(rows, values)
     assert texts == {"q1": "The dog", "q2": "", "q3": ""}  # none; no span is allowed
     assert null == pytest.approx(

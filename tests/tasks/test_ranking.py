@@ -255,9 +255,9 @@ def test_faults_of_trec_files(tmp_path, name, lines, message):
 def test_prediction_files():
     rows = [row for name in ("q2", "q1") for row in rows_of(0, 1, 2, query=name)]
     scores = np.array([0.5, 2, 2, -1, 1 / 3, -1.5], np.float32)
-    table, run_file = RANKING.scorer.prediction_files(rows, scores)
-    assert (table.extension, run_file.extension) == ("tsv", "run")
-    assert "".join(run_file.lines).splitlines() == [
+    files = RANKING.scorer.prediction_files(rows, scores)
+    assert list(files) == ["tsv", "run"]
+    assert "".join(files["run"]).splitlines() == [
         "q2 Q0 c 1 2 xlnet",
         "q2 Q0 b 2 2 xlnet",
         "q2 Q0 a 3 0.5 xlnet",
@@ -265,7 +265,7 @@ def test_prediction_files():
         "q1 Q0 a 2 -1 xlnet",
         "q1 Q0 c 3 -1.5 xlnet",
     ]
-    lines = list(table.lines)
+    lines = list(files["tsv"])
     assert lines[0] == ["query", "id", "score", "gold"]
     assert [line[:2] for line in lines[1:]] == [(row.query, row.id) for row in rows]
     assert lines[5][2] == "0.333333343"

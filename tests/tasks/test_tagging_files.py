@@ -218,8 +218,8 @@ def predicted(task, path, tag=0, **flags):
     )
     trained = custom.resolve_task(settings("", do_train=False, **flags), stored)
     rows = parsing.read_to_predict(trained, path)
-    (file,) = trained.scorer.prediction_files(rows, outside(rows, tag))
-    return "".join(file.lines)
+    files = trained.scorer.prediction_files(rows, outside(rows, tag))
+    return "".join(files["jsonl"])
 
 
 @pytest.mark.parametrize(

@@ -158,9 +158,9 @@ def test_scores_are_those_of_the_file_that_is_written(tmp_path, scheme):
                 task.labels.index(tag) if is_right else rng.randrange(len(task.labels))
             )
         values.append(Tags(np.array(ids), np.ones(len(ids))))
-    (file,) = task.scorer.prediction_files(rows, values)
+    lines = task.scorer.prediction_files(rows, values)["jsonl"]
     right, counts = [], np.zeros(3)
-    for value in map(json.loads, file.lines):
+    for value in map(json.loads, lines):
         gold, found = value["tags"], value["predicted"]
         right += [one == other for one, other in zip(gold, found)]
         if scheme == "plain":  # each word is an entity

@@ -35,7 +35,7 @@ def constant_answer(
     """
     scorer = task.scorer
     names, gold = scorer.probabilities, scorer.gold_labels(rows)
-    is_simple = bool(names) or scorer.has_scores
+    is_simple = bool(names) or scorer.label_shape == ()
     if not isinstance(gold, np.ndarray) or not is_simple:
         return None
     answer = gold.mean(axis=0)
@@ -169,14 +169,16 @@ def write_predictions(
     contents = task.scorer.prediction_files(rows, values, threshold)
     stem = os.path.join(directory, f"predictions_{task.name}_{split}")
     predicted = f"predicted {task.name} {split}  step {step}  ({len(rows)} rows)"
-    for extension, what, lines in contents[:1] if output else contents:
+    for extension, lines in contents.items():
         path = output or f"{stem}.{extension}"
         if extension == "tsv":  # the cells of each line
             is_csv = path.lower().endswith(".csv")
             lines = results.separated(lines, "," if is_csv else "\t")
         files.write_lines(path, lines)
-        _log.info("%s: %s", what or predicted, path)
-    if output or not is_official or split not in task.published.submissions:
+        _log.info("%s: %s", predicted, path)
+        if output:
+            return
+    if not is_official or split not in task.published.submissions:
         return
 
     # The form of a benchmark's server. A network's scores may be outside of the range that the

@@ -129,14 +129,14 @@ def is_own(name: str) -> bool:
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """(file or module, function) of an own metric."""
+    """(file or module, function) of an own metric, ("", name) of another."""
     place, _, function = name.removesuffix(":min").rpartition(":")
     return place, function
 
 
 def name_of(name: str) -> str:
-    """The name under which a metric is shown and kept: that of its function."""
-    return _parts(name)[1] if is_own(name) else name
+    """The name under which a metric is shown and kept: of a user's, that of its function."""
+    return _parts(name)[1]
 
 
 def own(name: str) -> Metric:

@@ -31,14 +31,13 @@ import dataclasses
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.files import forms
-from xlnet.tasks.results import PredictionFile
 from xlnet.tasks.task import Form, Row, Task
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions, finite
@@ -369,7 +368,7 @@ class RankingScorer(contract.Scorer):
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
-    ) -> list:
+    ) -> dict[str, Iterable]:
         """A table, and the ranking as trec_eval takes it."""
         files = super().prediction_files(rows, values, threshold)
         scores, lines = np.asarray(values), []
@@ -380,7 +379,7 @@ class RankingScorer(contract.Scorer):
                 # With all digits, to keep different scores different.
                 score = f"{scores[index]:.9g}"
                 lines.append(f"{row.query} Q0 {row.id} {rank} {score} xlnet\n")
-        return [*files, PredictionFile("run", "as a TREC run", lines)]
+        return {**files, "run": lines}
 
 
 RANKING = dataclasses.replace(

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import collections
 import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Optional
-
-# extension: of the file's name. what: the words before its path in the log, None for the main file.
-# lines: the lines with their ends; of "tsv" the cells of each row, in `str`.
-PredictionFile = collections.namedtuple("PredictionFile", "extension what lines")
 
 
 def separated(rows: Iterable[Iterable[str]], delimiter: str = "\t") -> Iterator[str]:

@@ -6,7 +6,7 @@ import collections
 import dataclasses
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -19,7 +19,7 @@ from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import forms
 from xlnet.tasks.questions import answers, squad
-from xlnet.tasks.results import Answer, PredictionFile, Span
+from xlnet.tasks.results import Answer, Span
 from xlnet.tasks.task import Row
 from xlnet.tasks.types import contract
 from xlnet.tasks.types.contract import THRESHOLD, LossOptions
@@ -400,7 +400,7 @@ class SpanScorer(contract.Scorer):
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
-    ) -> list:
+    ) -> dict[str, Iterable]:
         """The official forms, by question: the answer, "" for none; the n best answers with
         probabilities whose sum is 1; the probability of no answer."""
         texts, n_best, null = {}, {}, {}
@@ -408,12 +408,11 @@ class SpanScorer(contract.Scorer):
             texts[row.id] = answer.text
             null[row.id] = answer.null_probability
             n_best[row.id] = [span._asdict() for span in answer.best]
-        files = []
         contents = {"json": texts, "nbest.json": n_best, "na_prob.json": null}
+        files: dict[str, Iterable] = {}
         for extension, content in contents.items():
-            what = None if extension == "json" else extension
             text = json.dumps(content, indent=2, ensure_ascii=False)
-            files.append(PredictionFile(extension, what, [text, "\n"]))
+            files[extension] = [text, "\n"]
         return files
 
 

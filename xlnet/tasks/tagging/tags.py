@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple, Optional
 
 import numpy as np
@@ -23,7 +23,7 @@ from xlnet.corpus.tokenizer import is_unspaced
 from xlnet.support.errors import wrong
 from xlnet.tasks.features import encoding
 from xlnet.tasks.files import forms
-from xlnet.tasks.results import Entity, PredictionFile, Tagged, json_lines
+from xlnet.tasks.results import Entity, Tagged, json_lines
 from xlnet.tasks.tagging import sentences
 from xlnet.tasks.tagging.sentences import TagSpan
 from xlnet.tasks.task import InlineExample, Row, Task
@@ -303,14 +303,14 @@ class TaggingScorer(contract.Scorer):
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
-    ) -> list:
+    ) -> dict[str, Iterable]:
         """The objects of the sentences with one more key: the entities of a text, or the tags of
         words."""
         objects = []
         for row, one in zip(rows, self.results(rows, values)):
             predicted = _spans_of(one) if row.source.text else one.tags
             objects.append({**row.source.cells, "predicted": predicted})
-        return [PredictionFile("jsonl", None, json_lines(objects))]
+        return {"jsonl": json_lines(objects)}
 
 
 def _spans_of(tagged: Tagged) -> list[TagSpan]:

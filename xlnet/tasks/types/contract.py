@@ -21,7 +21,7 @@ import itertools
 import json
 import re
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
 import numpy as np
@@ -33,7 +33,6 @@ from xlnet.tasks.features import encoding
 from xlnet.tasks.files.forms import to_number
 from xlnet.tasks.files.parsing import TableReader
 from xlnet.tasks.metrics import Metric
-from xlnet.tasks.results import PredictionFile
 from xlnet.tasks.task import Row, Task
 
 THRESHOLD = (
@@ -71,11 +70,6 @@ class _TaskComponent:
         is not numbers."""
         targets = self.type.targets
         return targets(self.task, ()).shape[1:] if targets else None
-
-    @property
-    def has_scores(self) -> bool:
-        """Whether a label is one number."""
-        return self.task.labels is None and self.label_shape == ()
 
 
 # ---- files to examples
@@ -160,9 +154,11 @@ class Head(_TaskComponent):
         `nn.sequence` [B*C,T,D]."""
         import tensorflow.compat.v1 as tf
 
-        shape = self.label_shape or (len(self.task.labels or (0,)),)
-        logits = nn.dense(nn.summary(), shape[0], nn.scope + "/logit")
-        return tf.squeeze(logits, axis=-1) if self.has_scores else logits
+        count = len(self.task.labels or ())
+        if self.label_shape:
+            count = self.label_shape[0]
+        logits = nn.dense(nn.summary(), count or 1, nn.scope + "/logit")
+        return logits if count else tf.squeeze(logits, axis=-1)
 
     def loss(self, nn: Any, logits: Any, features: dict, options: LossOptions) -> Any:
         """The loss of each record, float32 [B]. options: those of training, or the defaults."""
@@ -197,12 +193,11 @@ class Head(_TaskComponent):
         """
         import tensorflow.compat.v1 as tf
 
-        names = self.task.scorer.probabilities
-        if self.has_scores:
-            return {"score": outputs["values"]}
-        if not names:
+        if self.label_shape is None:
             return outputs
-        values = outputs["values"]
+        names, values = self.task.scorer.probabilities, outputs["values"]
+        if not names:
+            return {self.type.column: values}
         if self.label_shape:
             return {"is_label": values >= threshold, "probabilities": values}
         ids = tf.argmax(values, axis=1)
@@ -302,8 +297,9 @@ class Scorer(_TaskComponent):
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
-    ) -> list:
-        """The `PredictionFile`s to write, the main one first. By default a table: the rows' names,
+    ) -> dict[str, Iterable]:
+        """The files to write, the main one first, by the extension of their names: the lines with
+        their ends, or of "tsv" the cells of each row. By default a table: the rows' names,
         predictions, probabilities and, if some row has one, the gold labels. Probabilities and
         scores that are not finite are a UserError."""
         values = finite(self.task, values)
@@ -318,7 +314,7 @@ class Scorer(_TaskComponent):
         if any(row.label is not None for row in rows):
             columns["gold"] = (self.text_of(row.label) for row in rows)
         cells = itertools.chain([list(columns)], zip(*columns.values()))
-        return [PredictionFile("tsv", None, cells)]
+        return {"tsv": cells}
 
     def results(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
@@ -413,7 +409,7 @@ def mean_over_windows(values: np.ndarray, windows: Optional[np.ndarray]) -> np.n
     """The mean over the records of each row: values [m, ...], windows int [n] -> [n, ...]."""
     if windows is None:
         return values
-    starts = np.concatenate([[0], np.cumsum(windows)[:-1]])
+    starts = np.cumsum(windows) - windows
     sums = np.add.reduceat(values, starts, axis=0)
     return sums / windows.reshape([-1] + [1] * (values.ndim - 1))
 

@@ -35,14 +35,6 @@ from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 _HIGHEST = float(np.finfo(np.float32).max)
 _LONGEST_SHOWN = 80  # of a label in an error [characters]
 _FIRST = {"numbers": 1, "indices": 0}  # the labels of choices that are no letters
-_INDICATORS = {
-    "0": False,
-    "0.0": False,
-    "1": True,
-    "1.0": True,
-    "false": False,
-    "true": True,
-}
 
 
 # ---- the label of a row, of its cells
@@ -101,10 +93,10 @@ def _with_one(columns: Sequence[str], cells: list) -> tuple[str, ...]:
     """The columns, sorted, whose cells have 1 and not 0."""
     names = []
     for column, cell in zip(columns, cells):
-        text = to_text(cell).strip().lower()
-        if text not in _INDICATORS:
+        text = to_text(cell).strip().lower().removesuffix(".0")
+        if text not in ("0", "1", "false", "true"):
             raise ValueError(f"column '{column}': '{text}', expected 0 or 1")
-        if _INDICATORS[text]:
+        if text in ("1", "true"):
             names.append(column)
     return tuple(sorted(names))
 
