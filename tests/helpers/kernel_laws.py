@@ -6,7 +6,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from hypothesis import settings
 
-from xlnet.model.kernels import Weights
+from xlnet.model.kernels import ACTIVATIONS, Weights
+from xlnet.model.ops import dense
 
 EXAMPLES = 200 if os.environ.get("XLNET_TEST_ALL") else 12
 laws = settings(max_examples=EXAMPLES, deadline=None, derandomize=True)
@@ -16,6 +17,10 @@ def attention_weights(r_w, r_r, r_s=None, seg_embed=None):
     """`Weights` of which attention reads these."""
     others = dict.fromkeys(Weights._fields)
     return Weights(**dict(others, r_w=r_w, r_r=r_r, r_s=r_s, seg_embed=seg_embed))
+
+
+def plain_feed_forward(x, inner, outer, activation):
+    return dense(ACTIVATIONS[activation](dense(x, *inner)), *outer)
 
 
 def values_and_gradients(function, arrays, weight_seed=1):

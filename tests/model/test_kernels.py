@@ -4,24 +4,22 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 from helpers.golden import assert_close
-from helpers.kernel_laws import attention_weights, compare, laws, values_and_gradients
+from helpers.kernel_laws import (
+    attention_weights,
+    compare,
+    laws,
+    plain_feed_forward,
+    values_and_gradients,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 from xlnet.model import kernels, kernels_tpu, kernels_tuned, modeling
 from xlnet.model.kernels import Dropout, Mask, Stream
-from xlnet.model.modeling import PLAIN
 from xlnet.model.parameters import LayerContext
 from xlnet.settings.network import RunConfig, XLNetConfig
 
 FORMS = ("operations", "loops", "xla", "tpu")
-
-
-def tuned(form, is_training=True):
-    return kernels_tuned.tuned(form, is_training)
-
-
-WITHOUT_SHIFT = kernels_tpu.without_shift(tuned("tpu"))
 sizes = st.integers(1, 7)
 
 
@@ -49,7 +47,7 @@ def context(heads, width, **settings):
 
 @laws
 @given(
-    form=st.sampled_from((*FORMS, "tpu without shift")),
+    form=st.sampled_from((*FORMS, "without shift")),
     batch=st.integers(1, 3),
     heads=st.integers(1, 3),
     length=sizes,
@@ -92,17 +90,25 @@ def test_relative_attention(
     first = random.randint(1, length + 1, [batch, targets]) if targets else None
     sign = random.choice([-1.0, 1.0], [batch, 1, 1, 1]) if has_directions else None
 
-    def run(kernels):
+    def run(form):
         def attention(q, k, v, kernel, r_w, r_r, *of_segments):
             net = context(heads, width)
             sinusoids = modeling.sinusoids_of(net, length, memory, attn_type)
             direction = None if sign is None else tf.constant(sign, tf.float32)
-            make_keys = kernels.position_keys or modeling.position_keys
-            keys = make_keys(net, kernel, sinusoids, direction)
-            mask = kernels.prepare_mask(Mask(masked=tf.constant(masked)))
+            mask = kernels.additive_mask(Mask(masked=tf.constant(masked)))
             weights = attention_weights(r_w, r_r, *of_segments)
             stream = Stream(mask, segments, key_segments, first)
-            return kernels.relative_attention(q, k, v, keys, weights, stream)
+            if form == "without shift":
+                distances = kernels_tpu.Distances(kernel, *sinusoids, direction)
+                return kernels_tpu.relative_attention(
+                    q, k, v, distances, weights, stream
+                )
+            keys = modeling.position_keys(net, kernel, sinusoids, direction)
+            if form == "plain":
+                return modeling.relative_attention(q, k, v, keys, weights, stream)
+            return kernels_tuned.relative_attention(
+                form, q, k, v, keys, weights, stream
+            )
 
         return attention
 
@@ -116,109 +122,89 @@ def test_relative_attention(
     ]
     if has_segments:
         arrays += [draw(heads, 1, width), draw(2, heads, 1, width)]
-    ours = WITHOUT_SHIFT if form == "tpu without shift" else tuned(form)
-    compare(run(ours), run(PLAIN), arrays, rtol=2e-5)
+    compare(run(form), run("plain"), arrays, rtol=2e-5)
     if masked.all(axis=-1).any():
-        values = values_and_gradients(run(ours), arrays)[0]
+        values = values_and_gradients(run(form), arrays)[0]
         nothing = np.broadcast_to(masked.all(axis=-1)[:, None], values.shape[:3])
         assert not values[nothing].any()
 
 
 @laws
 @given(
-    form=st.sampled_from(FORMS),
+    form=st.sampled_from((*FORMS, "inference")),
     shape=st.tuples(sizes, sizes),
     width=sizes,
     inner=sizes,
     activation=st.sampled_from(sorted(kernels.ACTIVATIONS)),
-    is_training=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_feed_forward(form, shape, width, inner, activation, is_training, seed):
+def test_feed_forward(form, shape, width, inner, activation, seed):
     random = np.random.RandomState(seed)
-    arrays = [
-        random.randn(*size).astype(np.float32)
-        for size in ((*shape, width), (width, inner), [inner], (inner, width), [width])
-    ]
+    arrays = []
+    for size in ((*shape, width), (width, inner), [inner], (inner, width), [width]):
+        arrays.append(random.randn(*size).astype(np.float32))
 
-    def run(kernels):
-        return lambda x, kernel, bias, outer, outer_bias: kernels.feed_forward(
-            x, (kernel, bias), (outer, outer_bias), activation
-        )
+    def ours(x, kernel, bias, *outer):
+        return kernels_tuned.feed_forward(form, x, (kernel, bias), outer, activation)
 
-    compare(run(tuned(form, is_training)), run(PLAIN), arrays)
+    def plain(x, kernel, bias, *outer):
+        return plain_feed_forward(x, (kernel, bias), outer, activation)
+
+    compare(ours, plain, arrays)
 
 
 @laws
 @given(
-    form=st.sampled_from(FORMS),
     shape=st.tuples(sizes, sizes),
     width=st.integers(3, 8),
     seed=st.integers(0, 1000),
 )
-def test_layer_norm(form, shape, width, seed):
+def test_layer_norm(shape, width, seed):
     random = np.random.RandomState(seed)
-    arrays = [
-        random.randn(*size).astype(np.float32)
-        for size in ((*shape, width), [width], [width])
-    ]
-    compare(tuned(form).layer_norm, PLAIN.layer_norm, arrays, rtol=1e-4)
+    arrays = []
+    for size in ((*shape, width), [width], [width]):
+        arrays.append(random.randn(*size).astype(np.float32))
+    compare(kernels_tuned.layer_norm, kernels.layer_norm, arrays, rtol=1e-4)
 
 
 # ---- dropout ----
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("rate", (0.1, 0.5))
-def test_dropout_is_a_function_of_its_seed(graph, form, rate):
+def test_dropout_is_a_function_of_its_seed(graph, form):
     x = tf.ones([200, 100])
-    first, again, other = (
-        tuned(form).dropout(x, Dropout(rate, tf.constant([3, step])))
-        for step in (1, 1, 2)
-    )
-    (gradient,) = tf.gradients(first, x)
+    found = []
+    for step in (1, 1, 2):
+        drops = Dropout(0.1, tf.constant([3, step]))
+        found.append(kernels_tuned.dropout(form, x, drops))
+    (gradient,) = tf.gradients(found[0], x)
     with tf.Session() as session:
-        first, again, other, gradient = session.run([first, again, other, gradient])
+        first, again, other, gradient = session.run([*found, gradient])
     np.testing.assert_array_equal(first, again)
     np.testing.assert_array_equal(first, gradient)
     assert (first != other).any()
-    assert abs(np.mean(first == 0) - rate) < 0.02
+    assert abs(np.mean(first == 0) - 0.1) < 0.02
     assert abs(first.mean() - 1) < 0.02
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("first", (0, 7))
-def test_dropout_is_that_of_the_batch_element(graph, form, first):
+def test_dropout_is_that_of_the_batch_element(graph, form):
     """The second of two examples has the same alone, as the second of the batch, in each kernel."""
-    drops = lambda index: Dropout(0.5, tf.constant([1, 2]), tf.constant(first + index))
     random = np.random.RandomState(0)
     q, k, v = (tf.constant(random.randn(2, 2, 20, 4), tf.float32) for _ in range(3))
-    k_r, kernel = (
-        tf.constant(random.randn(*shape), tf.float32)
-        for shape in ((1, 2, 40, 4), (4, 4))
-    )
-    tuned_form, zeros = tuned(form), tf.zeros([2, 1, 4])
+    k_r = tf.constant(random.randn(1, 2, 40, 4), tf.float32)
+    kernel = tf.constant(random.randn(4, 4), tf.float32)
+    zeros = tf.zeros([2, 1, 4])
+    weights, dense = attention_weights(zeros, zeros), (kernel, zeros[0, 0])
 
     def outputs(index):
-        return [
-            tuned_form.relative_attention(
-                q[index:],
-                k[index:],
-                v[index:],
-                k_r,
-                attention_weights(zeros, zeros),
-                Stream(),
-                drops(index),
-            )[-1],
-            tuned_form.feed_forward(
-                q[index:, 0],
-                (kernel, zeros[0, 0]),
-                (kernel, zeros[0, 0]),
-                "gelu",
-                drops(index),
-            )[-1],
-            tuned_form.dropout(v[index:], drops(index))[-1],
-        ]
+        drops = Dropout(0.5, tf.constant([1, 2]), tf.constant(7 + index))
+        x, y, z = q[index:], k[index:], v[index:]
+        heads = kernels_tuned.relative_attention(
+            form, x, y, z, k_r, weights, Stream(), drops
+        )
+        fed = kernels_tuned.feed_forward(form, x[:, 0], dense, dense, "gelu", drops)
+        return [heads[-1], fed[-1], kernels_tuned.dropout(form, z, drops)[-1]]
 
     with tf.Session() as session:
         for both, second in zip(*session.run([outputs(0), outputs(1)])):
@@ -234,14 +220,11 @@ def test_dropped_probabilities_have_the_gradient_of_their_mask(graph, form):
     biases = [tf.constant(random.randn(3, 1, 4), tf.float32) for _ in range(2)]
     weight = tf.constant(random.randn(2, 3, 5, 6), tf.float32)
 
-    def attention(kernels, **more):
-        return kernels.relative_attention(
-            q, k, v, k_r, attention_weights(*biases), Stream(), **more
-        )
-
-    ours = attention(tuned(form), drops=Dropout(0.5, tf.constant([1, 2])))
+    inputs = q, k, v, k_r, attention_weights(*biases), Stream()
+    drops = Dropout(0.5, tf.constant([1, 2]))
+    ours = kernels_tuned.relative_attention(form, *inputs, drops)
     keep = tf.stop_gradient(tf.cast(ours > 0, tf.float32))
-    plain = attention(PLAIN) * keep * 2.0
+    plain = modeling.relative_attention(*inputs) * keep * 2.0
     with tf.Session() as session:
         kept = session.run(keep)
         ours, plain = session.run(
@@ -261,13 +244,8 @@ def test_dropped_activations_have_the_gradient_of_their_mask(graph, form):
     x = tf.constant(np.random.RandomState(0).rand(2, 100, 6) + 1.0, tf.float32)
     outer, zeros = tf.constant(np.diag(np.arange(1.0, 7.0)), tf.float32), tf.zeros([6])
     weight = tf.constant(np.random.RandomState(1).randn(2, 100, 6), tf.float32)
-    ours = tuned(form).feed_forward(
-        x,
-        (tf.eye(6), tf.zeros([6])),
-        (outer, zeros),
-        "gelu",
-        Dropout(0.5, tf.constant([1, 2])),
-    )
+    inner, drops = (tf.eye(6), tf.zeros([6])), Dropout(0.5, tf.constant([1, 2]))
+    ours = kernels_tuned.feed_forward(form, x, inner, (outer, zeros), "gelu", drops)
     keep = tf.stop_gradient(tf.cast(ours > 0, tf.float32))
     plain = tf.tensordot(kernels.gelu(x) * keep * 2.0, outer, 1) + zeros
     with tf.Session() as session:
@@ -283,51 +261,43 @@ def test_dropped_activations_have_the_gradient_of_their_mask(graph, form):
 # ---- precision ----
 
 
-@pytest.mark.parametrize("form", (*FORMS, "plain"))
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dtype, tolerance", ((tf.bfloat16, 0.02), (tf.float16, 0.01)))
 def test_gradients_of_biases_in_half_precision(form, dtype, tolerance):
     """Of 16 sequences of 512 tokens: sums of many small numbers."""
-    kernels_of_form = PLAIN if form == "plain" else tuned(form)
     random = np.random.RandomState(0)
-    arrays = [
-        random.randn(*shape) * scale
-        for shape, scale in (
-            ((16, 512, 8), 1.0),
-            ((8, 16), 0.3),
-            ([16], 0.1),
-            ((16, 8), 0.3),
-            ([8], 0.1),
-        )
-    ]
+    shapes = (
+        ((16, 512, 8), 1.0),
+        ((8, 16), 0.3),
+        ([16], 0.1),
+        ((16, 8), 0.3),
+        ([8], 0.1),
+    )
+    arrays = []
+    for shape, scale in shapes:
+        arrays.append(np.float32(random.randn(*shape) * scale))
 
     def run(dtype):
         def feed(*inputs):
-            x, kernel, bias, outer, outer_bias = (
-                tf.cast(value, dtype) for value in inputs
-            )
-            y = kernels_of_form.feed_forward(
-                x, (kernel, bias), (outer, outer_bias), "gelu"
-            )
+            x, kernel, bias, *outer = [tf.cast(value, dtype) for value in inputs]
+            y = kernels_tuned.feed_forward(form, x, (kernel, bias), outer, "gelu")
             return tf.cast(y, tf.float32) + 0.5  # the same sign, so that sums are large
 
-        return values_and_gradients(feed, [x.astype(np.float32) for x in arrays])
+        return values_and_gradients(feed, arrays)
 
     for name, mine, wanted in zip("yxkbkb", run(dtype), run(tf.float32)):
         assert np.linalg.norm(mine - wanted) < tolerance * np.linalg.norm(wanted), name
 
 
-@pytest.mark.parametrize("form", (*FORMS, "plain"))
+@pytest.mark.parametrize("form", (*FORMS, "inference"))
 @pytest.mark.parametrize("activation", sorted(kernels.ACTIVATIONS))
 def test_activations_of_large_numbers_in_float16(form, activation):
     """Their slopes are 0 and 1."""
-    kernels_of_form = PLAIN if form == "plain" else tuned(form)
-    x = np.array(
-        [[[-60000.0], [-256.0], [-30.0], [30.0], [256.0], [300.0], [60000.0]]],
-        np.float16,
-    )
+    x = np.array([-60000.0, -256.0, -30.0, 30.0, 256.0, 300.0, 60000.0], np.float16)
+    x = x.reshape(1, 7, 1)
     one, zero = np.ones([1, 1], np.float16), np.zeros([1], np.float16)
     value, gradient, *_ = values_and_gradients(
-        lambda x, *dense: kernels_of_form.feed_forward(x, dense, dense, activation),
+        lambda x, *dense: kernels_tuned.feed_forward(form, x, dense, dense, activation),
         [x, one, zero],
     )
     weight = np.random.RandomState(1).randn(1, 7, 1).astype(np.float16)
@@ -339,26 +309,22 @@ def test_activations_of_large_numbers_in_float16(form, activation):
 
 
 @pytest.mark.parametrize(
-    "device, is_training, d_inner, in_loops, is_hashed",
+    "device, is_training, d_inner, form",
     (
-        ("cpu", True, 1024, True, True),
-        ("cpu", True, 1023, False, False),
-        ("cpu", False, 1024, False, False),
-        ("gpu", True, 1024, False, False),
-        ("xla", True, 1024, False, True),
-        ("tpu", True, 1024, False, True),
+        ("cpu", True, 1024, "loops"),
+        ("cpu", True, 1023, "operations"),
+        ("cpu", False, 1024, "inference"),
+        ("gpu", True, 1024, "operations"),
+        ("xla", True, 1024, "xla"),
+        ("tpu", True, 1024, "tpu"),
     ),
 )
-def test_what_a_device_takes(graph, device, is_training, d_inner, in_loops, is_hashed):
+def test_the_form_for_a_device(graph, device, is_training, d_inner, form):
     """Loops where they pay off; random bits of Philox, which are stored, where nothing is
     compiled."""
-    chosen = kernels_tuned.choose(device, is_training, d_inner)
-    chosen.dropout(tf.ones([2, 3]), Dropout(0.5, tf.constant([1, 2])))
-    assert hasattr(graph, "loops") == in_loops
-    philox = {op.type for op in graph.get_operations()} & {
-        "StatelessRandomUniformFullIntV2"
-    }
-    assert (not philox) == is_hashed
+    assert kernels_tuned.form_of(device, is_training, d_inner) == form
+    kernels_tuned.dropout(form, tf.ones([2, 3]), Dropout(0.5, tf.constant([1, 2])))
+    assert hasattr(graph, "loops") == (form == "loops")
 
 
 @pytest.mark.parametrize(
@@ -389,13 +355,16 @@ def test_probabilities_of_large_scores_lose_no_digits(graph, largest):
 
 
 @pytest.mark.parametrize(
-    "settings, is_without_shift", (({}, True), ({"clamp_len": 3}, False))
+    "settings, mask, form",
+    (
+        (dict(device="plain"), None, "plain"),
+        (dict(device="cpu"), None, "tuned"),
+        (dict(device="tpu"), None, "without shift"),
+        # The addition theorems do not hold for clipped distances.
+        (dict(device="tpu", clamp_len=3), None, "tuned"),
+        (dict(device="xla", fused_attention=(9, 0)), Mask(), "fused"),
+        (dict(device="xla", fused_attention=(9, 0)), None, "tuned"),
+    ),
 )
-def test_where_the_addition_theorems_do_not_hold_distances_are_shifted(
-    graph, settings, is_without_shift
-):
-    chosen = context(2, 4, device="tpu", **settings).kernels
-    assert (
-        chosen.relative_attention is kernels_tpu.relative_attention
-    ) == is_without_shift
-    assert context(2, 4, device="xla").kernels.position_keys is None
+def test_the_form_of_attention(graph, settings, mask, form):
+    assert modeling.attention_form(context(2, 4, **settings), mask) == form

@@ -1,6 +1,7 @@
 """Fused attention: its programs, interpreted on NumPy arrays, against the plain form and its
 gradients; that they compile for a GPU; that a step holds them."""
 
+import functools
 import importlib.util
 import math
 
@@ -14,7 +15,8 @@ from helpers.pretraining import TINY, VOCABULARY, features, run_of
 from xlnet.engine.devices import Devices
 from xlnet.model import kernels, kernels_gpu, kernels_gpu_check, modeling
 from xlnet.model.kernels import Dropout, Mask, Stream
-from xlnet.settings.network import XLNetConfig
+from xlnet.model.parameters import LayerContext
+from xlnet.settings.network import RunConfig, XLNetConfig
 from xlnet.settings.training import OptimizationSettings
 from xlnet.support.errors import UserError
 
@@ -82,7 +84,7 @@ def inputs_of(case, by_example=False, blind=False):
         if blind:
             arrays["query_rank"][:, 0] = -2
     else:
-        arrays["own_key"] = np.broadcast_to(memory + np.arange(length), (batch, length))
+        arrays["own_key"] = memory + np.arange(length)[None]
     return arrays
 
 
@@ -90,9 +92,10 @@ def inputs_of(case, by_example=False, blind=False):
 def on_numpy(worker, monkeypatch):
     """Runs each program interpreted where TensorFlow would launch it, with smaller blocks."""
 
-    def run(self, name, num_rows, inputs, outputs):
-        grid = (math.ceil(num_rows / BLOCK), self.sizes.N, self.batch)
-        constants = dict(self.sizes._asdict(), BLOCK=BLOCK)
+    def run(name, sizes, compute_capability, inputs, outputs):
+        batch, num_rows, heads, _ = outputs[0].shape.as_list()
+        grid = (math.ceil(num_rows / BLOCK), heads, batch)
+        constants = dict(sizes._asdict(), BLOCK=BLOCK)
         specs = [(spec.shape.as_list(), spec.dtype.as_numpy_dtype) for spec in outputs]
 
         def call(*arrays):
@@ -105,13 +108,14 @@ def on_numpy(worker, monkeypatch):
             result.set_shape(spec.shape)
         return list(results)
 
-    monkeypatch.setattr(kernels_gpu._Programs, "run", run)
-    monkeypatch.setattr(kernels_gpu, "is_possible", lambda *inputs: True)
+    monkeypatch.setattr(kernels_gpu, "run_program", run)
 
 
-def stream_of(tensors, prepare_mask):
+def stream_of(tensors, is_fused):
     ranks = tensors["key_rank"], tensors["query_rank"]
-    mask = prepare_mask(Mask(*ranks, own_key=tensors.get("own_key")))
+    mask = Mask(*ranks, own_key=tensors.get("own_key"))
+    if not is_fused:
+        mask = kernels.additive_mask(mask)
     segments = tf.one_hot(tensors["query_segment"], 2)[:, None]
     key_segments = tf.one_hot(tensors["key_segment"], 2)[:, None]
     return Stream(mask, segments, key_segments, tensors.get("first_distance_index"))
@@ -137,21 +141,16 @@ def test_fused_attention_is_the_plain_form(name, on_numpy, monkeypatch):
         names = ("q", "k", "v", "k_r", "r_w", "r_r", "r_s", "seg_embed")
         differentiated = [tensors[name] for name in names]
         results = []
-        for attention, prepare_mask in (
-            (modeling.relative_attention, kernels.additive_mask),
-            (
-                lambda *inputs: kernels_gpu.relative_attention(None, (9, 0), *inputs),
-                kernels_gpu.prepare_mask,
-            ),
-        ):
-            # The plain form has the dropout mask of the programs.
-            monkeypatch.setattr(
-                Dropout, "kept", lambda self, shape: kernels_gpu.kept(shape, self)
-            )
+        # The plain form has the dropout mask of the programs.
+        monkeypatch.setattr(
+            Dropout, "kept", lambda self, shape: kernels_gpu.kept(shape, self)
+        )
+        fused = functools.partial(kernels_gpu.relative_attention, (9, 0))
+        for attention in (modeling.relative_attention, fused):
             output = attention(
                 *(tensors[key] for key in ("q", "k", "v", "k_r")),
                 weights,
-                stream_of(tensors, prepare_mask),
+                stream_of(tensors, attention is fused),
                 drops,
             )
             gradients = tf.gradients(output, differentiated, tensors["d_output"])
@@ -218,6 +217,7 @@ SIZES = kernels_gpu._Sizes(
     N=12,
     H=64,
     DROPPED=6554,
+    SEES_ITSELF=True,
     IN_TILE=True,
 )
 
@@ -228,7 +228,7 @@ SIZES = kernels_gpu._Sizes(
 def test_programs_compile_for_an_h100(name, in_tile):
     """To PTX of tensor cores of that GPU, with as many parameters as are passed, or more."""
     half, integer, single = "*bf16", "*i32", "*fp32"
-    types = [*[half] * 6, single, *[integer] * 7]
+    types = [*[half] * 6, single, *[integer] * 6]
     if name == "forward":
         types += [half, single]
     else:
@@ -248,8 +248,17 @@ def test_a_missing_triton_is_named(monkeypatch):
         kernels_gpu.compiled("forward", (), SIZES, (8, 0))
 
 
-def test_outside_of_xla_attention_is_not_fused():
+def test_outside_of_xla_attention_is_not_fused(graph):
     """A network that is built for its variables alone has no operation without a kernel."""
-    with tf.Graph().as_default():
-        q = tf.zeros([1, 2, 8, 16], tf.bfloat16)
-        assert not kernels_gpu.is_possible(q, q, tf.zeros([1, 2, 16, 16]), Stream())
+    run = RunConfig(True, False, False, 0.0, 0.0, device="xla", fused_attention=(9, 0))
+    net = LayerContext(XLNetConfig(**TINY, n_token=VOCABULARY), run, seed=None)
+    found = []
+
+    def prepare():
+        mask = Mask(tf.zeros([1, 8], tf.int32), tf.zeros([1, 8], tf.int32))
+        found.append(modeling.prepared(net, mask, tf.zeros([1, 1, 8, 2])))
+        return tf.zeros([])
+
+    prepare()
+    tf2.function(prepare, autograph=False)()
+    assert [type(mask) for mask in found] == [kernels.AdditiveMask, Mask]

@@ -84,7 +84,7 @@ def is_training(request, monkeypatch):
     if request.param == "training in loops":
         monkeypatch.setattr(kernels_tuned, "LOOPS_FROM", 0)
     if request.param == "plain":
-        monkeypatch.setattr(kernels_tuned, "choose", lambda *args: modeling.PLAIN)
+        monkeypatch.setattr(kernels_tuned, "device_here", lambda: "plain")
     return request.param != "inference"
 
 
@@ -531,12 +531,13 @@ def test_a_summary_of_padding_alone_has_finite_gradients(graph, kind):
 def test_layers_take_the_kernels_of_the_device(graph, monkeypatch):
     """Also within functions, where TensorFlow forgets the scope."""
     chosen = []
-    choose = kernels_tuned.choose
-    monkeypatch.setattr(
-        kernels_tuned,
-        "choose",
-        lambda device, *rest: (chosen.append(device), choose(device, *rest))[1],
-    )
+    form_of = kernels_tuned.form_of
+
+    def noted(device, *rest):
+        chosen.append(device)
+        return form_of(device, *rest)
+
+    monkeypatch.setattr(kernels_tuned, "form_of", noted)
     monkeypatch.setattr(
         kernels_tuned.tf2.config, "get_visible_devices", lambda kind: ["gpu:0"]
     )

@@ -1,11 +1,10 @@
 """The network; nothing here knows files, records or tasks.
 
-`modeling` is the paper: masks, distances, attention, layers, memory. `kernels` says what a layer's
-kernels are given and has the plain form of all but attention; `kernels_tuned` has the tuned forms,
-with explicit gradients; `kernels_tpu` attention for TPUs; `kernels_gpu` puts the programs of
+`modeling` is the paper: masks, distances, attention, layers, memory, and the choice of the form in
+which attention is computed. `kernels` says what the forms are given; `kernels_tuned` has those with
+explicit gradients; `kernels_tpu` attention for TPUs; `kernels_gpu` puts the programs of
 `fused_attention` into the graph for an NVIDIA GPU, and `kernels_gpu_check` compares them with the
-plain form. `layer_graph` puts the layers into
-TensorFlow's graph: one by one, or as a function of all. `parameters` has the weights,
-`stateless_random` the random bits, `ops` small operations, `heads` the summary and the losses,
-`incremental` decoding.
+plain form. `layer_graph` puts the layers into TensorFlow's graph: one by one, or as a function of
+all. `parameters` has the weights, `stateless_random` the random bits, `ops` small operations,
+`heads` the summary and the losses, `incremental` decoding.
 """

@@ -44,7 +44,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 import triton
 import triton.language as tl
@@ -83,39 +83,183 @@ def _kept(query_hash, second, key, dropped: tl.constexpr):
     return x >= tl.full([], dropped * 65536, tl.uint32)
 
 
-# ---- both passes: the score ----
+# ---- both passes: a block of queries, and its scores for a block of keys ----
+
+
+class _Queries(NamedTuple):
+    """A block of queries of one head of one example, and what each of them has.
+
+    index, is_inside: which queries these are, and whether they exist. cells, row: where they are in
+    arrays [B,T,N,H] and [B,N,T]. hash, second: arguments of `_kept`. With IN_TILE k_r points to the
+    keys of the distances of this head, and first is the first distance. Otherwise by_distance
+    points to the scores of this head, row_start cells before that of each query for key 0.
+    """
+
+    index: Any
+    is_inside: Any
+    cells: Any
+    row: Any
+    q_w: Any
+    q_r: Any
+    segment_score: Any
+    segment: Any
+    rank: Any
+    hash: Any
+    second: Any
+    k_r: Any
+    first: Any
+    by_distance: Any
+    row_start: Any
 
 
 @triton.jit
-def _by_distance(
-    k_r, q_r, first, row_stride, dims, rotation, R: tl.constexpr, BLOCK: tl.constexpr
+def _cells(index, example, head, count, N, H):
+    """The cells of rows of one head of one example in an array [B,count,N,H]: [rows,H]."""
+    dims = tl.arange(0, H)
+    return (example * count + index[:, None]) * (N * H) + head * H + dims[None, :]
+
+
+@triton.jit
+def _load_rows(x, cells, is_inside):
+    return tl.load(x + cells, mask=is_inside[:, None], other=0.0)
+
+
+@triton.jit
+def _store_rows(x, cells, is_inside, rows):
+    tl.store(x + cells, rows.to(x.dtype.element_ty), mask=is_inside[:, None])
+
+
+@triton.jit
+def _load_queries(
+    q_w,
+    q_r,
+    k_r,
+    by_distance,
+    segment_score,
+    first_distance_index,
+    query_segment,
+    query_rank,
+    dropout_keys,
+    T,
+    R,
+    N,
+    H,
+    DROPPED,
+    IN_TILE,
+    BLOCK,
 ):
+    """The `_Queries` of this program; with IN_TILE also their scores at the first distances."""
+    block, head, example = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    query = block * BLOCK + tl.arange(0, BLOCK)
+    is_query = query < T
+    cells = _cells(query, example, head, T, N, H)
+    row = (example * N + head) * T + query
+    of_query = example * T + query
+    query_hash, second = 0, 0
+    if DROPPED > 0:
+        query_hash, second = _hash_of_queries(dropout_keys, example, head, query)
+    if IN_TILE:
+        q_r_block = _load_rows(q_r, cells, is_query)
+        scores, row_start = 0, 0
+    else:
+        q_r_block = 0
+        scores = by_distance + (example * N + head).to(tl.int64) * (T * R)
+        row_start = query * R + tl.load(
+            first_distance_index + of_query, mask=is_query, other=0
+        )
+    queries = _Queries(
+        index=query,
+        is_inside=is_query,
+        cells=cells,
+        row=row,
+        q_w=_load_rows(q_w, cells, is_query),
+        q_r=q_r_block,
+        segment_score=tl.load(segment_score + row, mask=is_query, other=0.0),
+        segment=tl.load(query_segment + of_query, mask=is_query, other=0),
+        rank=tl.load(query_rank + of_query, mask=is_query, other=0),
+        hash=query_hash,
+        second=second,
+        k_r=k_r + head * H + example * (R * N * H),
+        first=T - block * BLOCK - BLOCK,
+        by_distance=scores,
+        row_start=row_start,
+    )
+    low = 0
+    if IN_TILE:
+        low = _by_distance(queries, queries.first, R, N, H, BLOCK)
+    return queries, low
+
+
+@triton.jit
+def _shift(BLOCK):
+    """How far each score of a block of queries and distances is rotated: [BLOCK,BLOCK]."""
+    return BLOCK - tl.arange(0, BLOCK)[:, None] + tl.arange(0, BLOCK)[None, :]
+
+
+@triton.jit
+def _by_distance(queries, first, R, N, H, BLOCK):
     """The queries' scores at a block of distances, rotated: [BLOCK,BLOCK]."""
     index = first + tl.arange(0, BLOCK)
     inside = (index >= 0) & (index < R)
-    keys = tl.load(
-        k_r + index[:, None] * row_stride + dims[None, :],
-        mask=inside[:, None],
-        other=0.0,
-    )
-    scores = tl.dot(q_r, tl.trans(keys)).to(q_r.dtype)
-    return tl.gather(scores, rotation, 1)
+    cells = index[:, None] * (N * H) + tl.arange(0, H)[None, :]
+    keys = _load_rows(queries.k_r, cells, inside)
+    scores = tl.dot(queries.q_r, tl.trans(keys)).to(queries.q_r.dtype)
+    return tl.gather(scores, _shift(BLOCK) % BLOCK, 1)
 
 
 @triton.jit
-def _score(q, k, position, segment_score, is_same, is_visible):
-    """The masked score times log2(e), so that its power of two is its exponential."""
-    score = tl.dot(q, tl.trans(k)) + position
-    score += tl.where(is_same, segment_score[:, None], 0.0)
-    return tl.where(is_visible, score * _LOG2_E, float("-inf"))
+def _scores_of_keys(
+    queries,
+    low,
+    start,
+    k,
+    v,
+    key_segment,
+    key_rank,
+    T,
+    K,
+    R,
+    N,
+    H,
+    SEES_ITSELF,
+    IN_TILE,
+    BLOCK,
+):
+    """The block of keys that begins at `start`.
 
-
-@triton.jit
-def _is_visible(query_rank, own_key, key_rank, key):
-    """Who sees whom, `kernels.Mask`: bool [queries, keys]."""
-    return (query_rank[:, None] > key_rank[None, :]) | (
-        own_key[:, None] == key[None, :]
-    )
+    Returns:
+      The masked scores times log2(e), so that their powers of two are their exponentials; the
+      indices of the keys; which pairs are of the same segment; keys and values; with IN_TILE the
+      scores at the last block of distances, which are `low` for the next keys.
+    """
+    head, example = tl.program_id(1), tl.program_id(2)
+    key = start + tl.arange(0, BLOCK)
+    is_key = key < K
+    cells = _cells(key, example, head, K, N, H)
+    k_block = _load_rows(k, cells, is_key)
+    v_block = _load_rows(v, cells, is_key)
+    of_key = example * K + key
+    rank = tl.load(key_rank + of_key, mask=is_key, other=_HIDDEN_RANK)
+    segment = tl.load(key_segment + of_key, mask=is_key, other=0)
+    high = low
+    if IN_TILE:
+        high = _by_distance(queries, queries.first + BLOCK + start, R, N, H, BLOCK)
+        position = tl.where(_shift(BLOCK) < BLOCK, low, high)
+    else:
+        position = tl.load(
+            queries.by_distance + queries.row_start[:, None] + key[None, :],
+            mask=queries.is_inside[:, None] & is_key[None, :],
+            other=0.0,
+        )
+    is_same = queries.segment[:, None] == segment[None, :]
+    # Who sees whom, as in `kernels.Mask`.
+    is_visible = queries.rank[:, None] > rank[None, :]
+    if SEES_ITSELF:
+        is_visible |= (queries.index + K - T)[:, None] == key[None, :]
+    score = tl.dot(queries.q_w, tl.trans(k_block)) + position.to(tl.float32)
+    score += tl.where(is_same, queries.segment_score[:, None], 0.0)
+    score = tl.where(is_visible, score * _LOG2_E, float("-inf"))
+    return score, key, is_same, k_block, v_block, high
 
 
 # ---- the forward pass ----
@@ -135,13 +279,12 @@ def forward(
     by_distance,
     # [B,N,T] float32: the score of a key of the same segment
     segment_score,
-    # int32 [B,T], [B,T], [B,K], [B,T], [B,K], [B,T], [B,2]
+    # int32 [B,T], [B,T], [B,K], [B,T], [B,K], [B,2]
     first_distance_index,
     query_segment,
     key_segment,
     query_rank,
     key_rank,
-    own_key,
     dropout_keys,
     # outputs: [B,T,N,H]; float32 [B,N,T], log2 of the sum of the exponentials
     output,
@@ -152,83 +295,50 @@ def forward(
     N: tl.constexpr,
     H: tl.constexpr,
     DROPPED: tl.constexpr,
+    SEES_ITSELF: tl.constexpr,
     IN_TILE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    block, head, example = tl.program_id(0), tl.program_id(1), tl.program_id(2)
-    rows = tl.arange(0, BLOCK)
-    columns = tl.arange(0, BLOCK)
-    dims = tl.arange(0, H)
-
-    # Load the block of queries and what each of them has.
-    query = block * BLOCK + rows
-    is_query = query < T
-    query_cells = (example * T + query[:, None]) * (N * H) + head * H + dims[None, :]
-    q_w_block = tl.load(q_w + query_cells, mask=is_query[:, None], other=0.0)
-    row = (example * N + head) * T + query
-    segment_score_block = tl.load(segment_score + row, mask=is_query, other=0.0)
-    of_query = example * T + query
-    query_segment_block = tl.load(query_segment + of_query, mask=is_query, other=0)
-    query_rank_block = tl.load(query_rank + of_query, mask=is_query, other=0)
-    own_key_block = tl.load(own_key + of_query, mask=is_query, other=-1)
-    if DROPPED > 0:
-        query_hash, second = _hash_of_queries(dropout_keys, example, head, query)
-
-    # Prepare the position scores of these queries: the first block of distances, or where their
-    # rows begin in memory.
-    if IN_TILE:
-        q_r_block = tl.load(q_r + query_cells, mask=is_query[:, None], other=0.0)
-        k_r_head = k_r + head * H + example * (R * N * H)
-        shift = BLOCK - rows[:, None] + columns[None, :]
-        rotation = shift % BLOCK
-        is_low = shift < BLOCK
-        first = T - block * BLOCK - BLOCK
-        low = _by_distance(k_r_head, q_r_block, first, N * H, dims, rotation, R, BLOCK)
-    else:
-        by_distance_head = by_distance + (example * N + head).to(tl.int64) * (T * R)
-        start_of_row = query * R + tl.load(
-            first_distance_index + of_query, mask=is_query, other=0
-        )
+    queries, low = _load_queries(
+        q_w,
+        q_r,
+        k_r,
+        by_distance,
+        segment_score,
+        first_distance_index,
+        query_segment,
+        query_rank,
+        dropout_keys,
+        T,
+        R,
+        N,
+        H,
+        DROPPED,
+        IN_TILE,
+        BLOCK,
+    )
 
     # Loop over the blocks of keys.
     largest = tl.full([BLOCK], float("-inf"), tl.float32)
     total = tl.zeros([BLOCK], tl.float32)
     sums = tl.zeros([BLOCK, H], tl.float32)
     for start in range(0, K, BLOCK):
-        key = start + columns
-        is_key = key < K
-        key_cells = (example * K + key[:, None]) * (N * H) + head * H + dims[None, :]
-        k_block = tl.load(k + key_cells, mask=is_key[:, None], other=0.0)
-        v_block = tl.load(v + key_cells, mask=is_key[:, None], other=0.0)
-        of_key = example * K + key
-        key_rank_block = tl.load(key_rank + of_key, mask=is_key, other=_HIDDEN_RANK)
-        key_segment_block = tl.load(key_segment + of_key, mask=is_key, other=0)
-        if IN_TILE:
-            high = _by_distance(
-                k_r_head,
-                q_r_block,
-                first + BLOCK + start,
-                N * H,
-                dims,
-                rotation,
-                R,
-                BLOCK,
-            )
-            position = tl.where(is_low, low, high).to(tl.float32)
-            low = high
-        else:
-            position = tl.load(
-                by_distance_head + start_of_row[:, None] + key[None, :],
-                mask=is_query[:, None] & is_key[None, :],
-                other=0.0,
-            ).to(tl.float32)
-        score = _score(
-            q_w_block,
-            k_block,
-            position,
-            segment_score_block,
-            query_segment_block[:, None] == key_segment_block[None, :],
-            _is_visible(query_rank_block, own_key_block, key_rank_block, key),
+        score, key, _, _, v_block, low = _scores_of_keys(
+            queries,
+            low,
+            start,
+            k,
+            v,
+            key_segment,
+            key_rank,
+            T,
+            K,
+            R,
+            N,
+            H,
+            SEES_ITSELF,
+            IN_TILE,
+            BLOCK,
         )
 
         # The softmax so far, in units of its largest score.
@@ -239,7 +349,7 @@ def forward(
         rescale = tl.exp2(largest - unit)
         total = total * rescale + tl.sum(probability, 1)
         if DROPPED > 0:
-            kept = _kept(query_hash, second, key, DROPPED)
+            kept = _kept(queries.hash, queries.second, key, DROPPED)
             probability = tl.where(kept, probability, 0.0)
         sums = sums * rescale[:, None] + tl.dot(probability.to(v_block.dtype), v_block)
         largest = new_largest
@@ -248,14 +358,10 @@ def forward(
     sees_a_key = total > 0
     total = tl.where(sees_a_key, total, 1.0)
     factor = tl.where(sees_a_key, (65536.0 / (65536 - DROPPED)) / total, 0.0)
-    result = sums * factor[:, None]
-    tl.store(
-        output + query_cells, result.to(output.dtype.element_ty), mask=is_query[:, None]
-    )
-    result = tl.where(
-        sees_a_key, tl.where(sees_a_key, largest, 0.0) + tl.log2(total), float("inf")
-    )
-    tl.store(log_sum + row, result, mask=is_query)
+    _store_rows(output, queries.cells, queries.is_inside, sums * factor[:, None])
+    largest = tl.where(sees_a_key, largest, 0.0)
+    result = tl.where(sees_a_key, largest + tl.log2(total), float("inf"))
+    tl.store(log_sum + queries.row, result, mask=queries.is_inside)
 
 
 # ---- the backward pass ----
@@ -276,7 +382,6 @@ def backward(
     key_segment,
     query_rank,
     key_rank,
-    own_key,
     dropout_keys,
     output,
     log_sum,
@@ -293,99 +398,68 @@ def backward(
     N: tl.constexpr,
     H: tl.constexpr,
     DROPPED: tl.constexpr,
+    SEES_ITSELF: tl.constexpr,
     IN_TILE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    block, head, example = tl.program_id(0), tl.program_id(1), tl.program_id(2)
-    rows = tl.arange(0, BLOCK)
-    columns = tl.arange(0, BLOCK)
-    dims = tl.arange(0, H)
-
-    # The block of queries, and what they have each.
-    query = block * BLOCK + rows
-    is_query = query < T
-    query_cells = (example * T + query[:, None]) * (N * H) + head * H + dims[None, :]
-    q_w_block = tl.load(q_w + query_cells, mask=is_query[:, None], other=0.0)
-    d_output_block = tl.load(d_output + query_cells, mask=is_query[:, None], other=0.0)
-    output_block = tl.load(output + query_cells, mask=is_query[:, None], other=0.0)
+    head, example = tl.program_id(1), tl.program_id(2)
+    queries, low = _load_queries(
+        q_w,
+        q_r,
+        k_r,
+        by_distance,
+        segment_score,
+        first_distance_index,
+        query_segment,
+        query_rank,
+        dropout_keys,
+        T,
+        R,
+        N,
+        H,
+        DROPPED,
+        IN_TILE,
+        BLOCK,
+    )
+    query, is_query = queries.index, queries.is_inside
+    d_output_block = _load_rows(d_output, queries.cells, is_query)
+    output_block = _load_rows(output, queries.cells, is_query)
     # The sum over keys of each probability times its gradient is the output times its gradient.
     expected = tl.sum(d_output_block.to(tl.float32) * output_block.to(tl.float32), 1)
-    row = (example * N + head) * T + query
-    segment_score_block = tl.load(segment_score + row, mask=is_query, other=0.0)
-    log_sum_block = tl.load(log_sum + row, mask=is_query, other=float("inf"))
-    of_query = example * T + query
-    query_segment_block = tl.load(query_segment + of_query, mask=is_query, other=0)
-    query_rank_block = tl.load(query_rank + of_query, mask=is_query, other=0)
-    own_key_block = tl.load(own_key + of_query, mask=is_query, other=-1)
-    if DROPPED > 0:
-        query_hash, second = _hash_of_queries(dropout_keys, example, head, query)
-
-    # Prepare the position scores, as in the forward pass.
-    if IN_TILE:
-        q_r_block = tl.load(q_r + query_cells, mask=is_query[:, None], other=0.0)
-        k_r_head = k_r + head * H + example * (R * N * H)
-        shift = BLOCK - rows[:, None] + columns[None, :]
-        rotation = shift % BLOCK
-        is_low = shift < BLOCK
-        first = T - block * BLOCK - BLOCK
-        low = _by_distance(k_r_head, q_r_block, first, N * H, dims, rotation, R, BLOCK)
-    else:
-        matrix = (example * N + head).to(tl.int64) * (T * R)
-        first_of_row = tl.load(first_distance_index + of_query, mask=is_query, other=0)
+    log_sum_block = tl.load(log_sum + queries.row, mask=is_query, other=float("inf"))
+    matrix = (example * N + head).to(tl.int64)  # of arrays [B,N,T,...]
+    if not IN_TILE:
         for start in range(0, R, BLOCK):  # zeros at the distances that no key has
-            index = start + columns
-            has_no_key = (index[None, :] < first_of_row[:, None]) | (
-                index[None, :] >= first_of_row[:, None] + K
-            )
+            index = query[:, None] * R + (start + tl.arange(0, BLOCK))[None, :]
+            key = index - queries.row_start[:, None]
+            is_distance = (start + tl.arange(0, BLOCK) < R)[None, :]
             tl.store(
-                d_by_distance + matrix + query[:, None] * R + index[None, :],
+                d_by_distance + matrix * (T * R) + index,
                 tl.zeros([BLOCK, BLOCK], d_by_distance.dtype.element_ty),
-                mask=has_no_key & is_query[:, None] & (index < R)[None, :],
+                mask=((key < 0) | (key >= K)) & is_query[:, None] & is_distance,
             )
-        start_of_row = query * R + first_of_row
 
-    # The blocks of keys.
+    # Loop over the blocks of keys.
     d_q_w_block = tl.zeros([BLOCK, H], tl.float32)
     d_segment_score_block = tl.zeros([BLOCK], tl.float32)
     scale = 65536.0 / (65536 - DROPPED)
-    square = (example * N + head).to(tl.int64) * (T * K)  # of [B,N,T,K]
     for start in range(0, K, BLOCK):
-        key = start + columns
-        is_key = key < K
-        key_cells = (example * K + key[:, None]) * (N * H) + head * H + dims[None, :]
-        k_block = tl.load(k + key_cells, mask=is_key[:, None], other=0.0)
-        v_block = tl.load(v + key_cells, mask=is_key[:, None], other=0.0)
-        of_key = example * K + key
-        key_rank_block = tl.load(key_rank + of_key, mask=is_key, other=_HIDDEN_RANK)
-        key_segment_block = tl.load(key_segment + of_key, mask=is_key, other=0)
-        is_cell = is_query[:, None] & is_key[None, :]
-        if IN_TILE:
-            high = _by_distance(
-                k_r_head,
-                q_r_block,
-                first + BLOCK + start,
-                N * H,
-                dims,
-                rotation,
-                R,
-                BLOCK,
-            )
-            position = tl.where(is_low, low, high).to(tl.float32)
-            low = high
-        else:
-            position = tl.load(
-                by_distance + matrix + start_of_row[:, None] + key[None, :],
-                mask=is_cell,
-                other=0.0,
-            ).to(tl.float32)
-        is_same = query_segment_block[:, None] == key_segment_block[None, :]
-        score = _score(
-            q_w_block,
-            k_block,
-            position,
-            segment_score_block,
-            is_same,
-            _is_visible(query_rank_block, own_key_block, key_rank_block, key),
+        score, key, is_same, k_block, v_block, low = _scores_of_keys(
+            queries,
+            low,
+            start,
+            k,
+            v,
+            key_segment,
+            key_rank,
+            T,
+            K,
+            R,
+            N,
+            H,
+            SEES_ITSELF,
+            IN_TILE,
+            BLOCK,
         )
         probability = tl.exp2(score - log_sum_block[:, None])
 
@@ -393,32 +467,37 @@ def backward(
         d_probability = tl.dot(d_output_block, tl.trans(v_block))
         after_dropout = probability
         if DROPPED > 0:
-            kept = _kept(query_hash, second, key, DROPPED)
+            kept = _kept(queries.hash, queries.second, key, DROPPED)
             after_dropout = tl.where(kept, probability * scale, 0.0)
             d_probability = tl.where(kept, d_probability * scale, 0.0)
         d_score = probability * (d_probability - expected[:, None])
         d_segment_score_block += tl.sum(tl.where(is_same, d_score, 0.0), 1)
-        narrow = d_score.to(q_w_block.dtype)
+        narrow = d_score.to(queries.q_w.dtype)
         d_q_w_block = tl.dot(narrow, k_block, d_q_w_block)
 
         # Write the terms of which the gradients of keys, values and distances are sums.
         cells = query[:, None] * K + key[None, :]
+        is_cell = is_query[:, None] & (key < K)[None, :]
         narrow_probability = after_dropout.to(probabilities.dtype.element_ty)
+        square = matrix * (T * K)  # of [B,N,T,K]
         tl.store(probabilities + square + cells, narrow_probability, mask=is_cell)
         tl.store(d_scores + square + cells, narrow, mask=is_cell)
         if not IN_TILE:
-            tl.store(
-                d_by_distance + matrix + start_of_row[:, None] + key[None, :],
-                narrow,
-                mask=is_cell,
-            )
+            cells = queries.row_start[:, None] + key[None, :]
+            tl.store(d_by_distance + matrix * (T * R) + cells, narrow, mask=is_cell)
 
-    tl.store(
-        d_q_w + query_cells,
-        d_q_w_block.to(d_q_w.dtype.element_ty),
-        mask=is_query[:, None],
-    )
-    tl.store(d_segment_score + row, d_segment_score_block, mask=is_query)
+    _store_rows(d_q_w, queries.cells, is_query, d_q_w_block)
+    tl.store(d_segment_score + queries.row, d_segment_score_block, mask=is_query)
+
+
+@triton.jit
+def _band(d_scores, query, index, T, K, N):
+    """The gradients of the scores of queries at distances, which broadcast; zeros without a key."""
+    head, example = tl.program_id(1), tl.program_id(2)
+    d_scores_head = d_scores + (example * N + head).to(tl.int64) * (T * K)
+    key = index - T + query
+    is_cell = (key >= 0) & (key < K) & (query < T)
+    return tl.load(d_scores_head + query * K + key, mask=is_cell, other=0.0)
 
 
 @triton.jit
@@ -435,30 +514,15 @@ def distance_query_gradient(
 ):
     """d_q_r [B,T,N,H]: of query i the sum over distances r of d_scores[i, r - T + i] k_r[r]."""
     block, head, example = tl.program_id(0), tl.program_id(1), tl.program_id(2)
-    dims = tl.arange(0, H)
     query = block * BLOCK + tl.arange(0, BLOCK)
-    d_scores_head = d_scores + (example * N + head).to(tl.int64) * (T * K)
-    k_r_head = k_r + head * H + example * (R * N * H)
     sums = tl.zeros([BLOCK, H], tl.float32)
     first = tl.maximum(T - block * BLOCK - BLOCK, 0)
     for start in range(0, K + BLOCK, BLOCK):
         index = first + start + tl.arange(0, BLOCK)
-        key = index[None, :] - T + query[:, None]
-        cells = tl.load(
-            d_scores_head + query[:, None] * K + key,
-            mask=(key >= 0) & (key < K) & (query < T)[:, None],
-            other=0.0,
-        )
-        keys = tl.load(
-            k_r_head + index[:, None] * (N * H) + dims[None, :],
-            mask=(index < R)[:, None],
-            other=0.0,
-        )
+        cells = _band(d_scores, query[:, None], index[None, :], T, K, N)
+        keys = _load_rows(k_r, _cells(index, example, head, R, N, H), index < R)
         sums = tl.dot(cells, keys, sums)
-    query_cells = (example * T + query[:, None]) * (N * H) + head * H + dims[None, :]
-    tl.store(
-        d_q_r + query_cells, sums.to(d_q_r.dtype.element_ty), mask=(query < T)[:, None]
-    )
+    _store_rows(d_q_r, _cells(query, example, head, T, N, H), query < T, sums)
 
 
 @triton.jit
@@ -475,33 +539,18 @@ def distance_key_gradient(
 ):
     """d_k_r [B,R,N,H]: of distance r the sum over queries i of d_scores[i, r - T + i] q_r[i]."""
     block, head, example = tl.program_id(0), tl.program_id(1), tl.program_id(2)
-    dims = tl.arange(0, H)
     index = block * BLOCK + tl.arange(0, BLOCK)
-    d_scores_head = d_scores + (example * N + head).to(tl.int64) * (T * K)
     sums = tl.zeros([BLOCK, H], tl.float32)
     # The queries that have a key at one of these distances: 0 <= r - T + i < K.
     begin = tl.maximum(T - (block * BLOCK + BLOCK - 1), 0) // BLOCK * BLOCK
     end = tl.minimum(K + T - block * BLOCK, T)
     for start in tl.range(begin, end, BLOCK):
         query = start + tl.arange(0, BLOCK)
-        key = index[:, None] - T + query[None, :]
-        cells = tl.load(
-            d_scores_head + query[None, :] * K + key,
-            mask=(key >= 0) & (key < K) & (query < T)[None, :],
-            other=0.0,
-        )  # [distances, queries]
-        queries = tl.load(
-            q_r + (example * T + query[:, None]) * (N * H) + head * H + dims[None, :],
-            mask=(query < T)[:, None],
-            other=0.0,
-        )
+        # [distances, queries]
+        cells = _band(d_scores, query[None, :], index[:, None], T, K, N)
+        queries = _load_rows(q_r, _cells(query, example, head, T, N, H), query < T)
         sums = tl.dot(cells, queries, sums)
-    distance_cells = (example * R + index[:, None]) * (N * H) + head * H + dims[None, :]
-    tl.store(
-        d_k_r + distance_cells,
-        sums.to(d_k_r.dtype.element_ty),
-        mask=(index < R)[:, None],
-    )
+    _store_rows(d_k_r, _cells(index, example, head, R, N, H), index < R, sums)
 
 
 # ---- compiling, in a process of its own: Triton and TensorFlow each bring an LLVM ----

@@ -10,6 +10,7 @@ from typing import Callable, Optional
 
 import tensorflow.compat.v1 as tf
 
+from xlnet.model import kernels_tuned
 from xlnet.model.kernels import Dropout, Mask, additive_mask, dropout, layer_norm
 from xlnet.model.modeling import masked_softmax
 from xlnet.model.ops import (
@@ -131,7 +132,7 @@ def _attention_summary(
         output = net.dropout(
             dense_back(merged, head_kernel(net, "o")), run.dropout
         )  # [B,D]
-        return net.kernels.layer_norm(output, *norm_weights(net))
+        return kernels_tuned.layer_norm(output, *norm_weights(net, "LayerNorm"))
 
 
 # ---- losses and output layers ----

@@ -17,7 +17,11 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.model import heads, modeling
 from xlnet.model.kernels import Mask, Stream, Weights, additive_mask, gather_keys
-from xlnet.model.modeling import masked_softmax, relative_scores
+from xlnet.model.modeling import (
+    masked_softmax,
+    relative_scores,
+    scores_by_distance,
+)
 from xlnet.model.ops import dense, shape_of, split_heads
 from xlnet.model.parameters import LayerContext, layer_weights
 from xlnet.settings.network import RunConfig, XLNetConfig
@@ -145,14 +149,9 @@ class IncrementalNetwork:
         # Slots are in the order of reading; the distance of each to a row is an input.
         q = split_heads(dense(x, weights.q), n_head)  # [B,N,T+P,H]
         index = shape_of(k)[2] - inputs.distances  # [T+P,S]
-        scores = relative_scores(
-            q,
-            k,
-            kept.distance_keys,
-            weights,
-            Stream(),
-            shift=lambda by_distance: gather_keys(by_distance, index[None]),
-        )
+        by_distance = scores_by_distance(q, kept.distance_keys, weights)
+        by_key = gather_keys(by_distance, index[None])
+        scores = relative_scores(q, k, by_key, weights, Stream())
         mask = additive_mask(Mask(masked=inputs.hidden))
         probabilities = masked_softmax(scores, mask)
         attended = tf.matmul(net.cast(probabilities), v)

@@ -1,10 +1,9 @@
-"""The kernels of a layer behind one interface, `Kernels`: relative attention, the feed-forward
-layer, layer norm, dropout.
+"""What the forms of attention are given and share: masks, weights, the shift by distances; and the
+plain forms of dropout, of the activations and of layer norm.
 
-The plain form of each is its specification: tests compare with it the forms of `kernels_tuned`,
-which runs use. Attention's is the equation of the paper, in `modeling`; the others are here, as is
-the shift by distances that all forms of attention share. Tensors only, no variables. Shape letters
-as in `modeling`; T query positions.
+The plain forms are specifications: tests compare with them those of `kernels_tuned`, in which runs
+compute. The plain form of attention is the equation of the paper, in `modeling`. Tensors only, no
+variables. Shape letters as in `modeling`; T query positions.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple, Optional
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet.model.ops import count_to, dense, shape_of
+from xlnet.model.ops import count_to, shape_of
 from xlnet.model.stateless_random import bits16
 
 LAYER_NORM_EPSILON = 1e-12
@@ -23,26 +22,6 @@ MASKED_SCORE = -1e30  # added to the score of a masked key; scores are always fl
 
 Dense = tuple[tf.Tensor, tf.Tensor]  # kernel and bias
 Norm = tuple[tf.Tensor, tf.Tensor]  # gamma and beta
-
-
-# ---- the interface ----
-
-
-class Kernels(NamedTuple):
-    """The forms that a run uses.
-
-    relative_attention: as `modeling.relative_attention`. prepare_mask: turns a `Mask` into what
-    this form of attention reads as `Stream.mask`; called once for all layers. position_keys: as
-    `modeling.position_keys`, returns what this form reads as the keys of the distances; None: that
-    function. The others: as the functions of these names below.
-    """
-
-    relative_attention: Callable[..., tf.Tensor]
-    prepare_mask: Callable[[Mask], Any]
-    feed_forward: Callable[..., tf.Tensor]
-    layer_norm: Callable[..., tf.Tensor]
-    dropout: Callable[..., tf.Tensor]
-    position_keys: Optional[Callable[..., Any]] = None
 
 
 # ---- dropout ----
@@ -64,6 +43,11 @@ class Dropout(NamedTuple):
     def scale(self) -> float:
         """The factor of the elements that are kept."""
         return 65536.0 / (65536 - self.dropped_of_65536)
+
+    @property
+    def first_index(self) -> Any:
+        """`first_row`, 0 where batch elements have no index."""
+        return 0 if self.first_row is None else self.first_row
 
     def kept(self, shape: Sequence[Any]) -> tf.Tensor:
         """bool of `shape` [B,...], True where an element is kept."""
@@ -91,8 +75,9 @@ class Mask(NamedTuple):
     Query i sees key j if `key_rank[j] < query_rank[i]`; or, where `masked` is given instead of the
     ranks, if it is False there. A query also sees its own key, if it has one.
 
-    key_rank: int [B,K]. query_rank: int [B,T]. masked: bool [B or 1,T or 1,K]. own_key: int
-    [B or 1,T], the index of each query's own key; None: queries do not see their own token.
+    key_rank: int [B,K]. query_rank: int [B,T]. masked: bool [B or 1,T or 1,K]. own_key: int [1,T],
+    the index of each query's own key, where the queries are the complete sequence: M + i for query
+    i; None: queries do not see their own token.
     """
 
     key_rank: Optional[tf.Tensor] = None
@@ -113,7 +98,7 @@ class Mask(NamedTuple):
 
 
 class AdditiveMask(NamedTuple):
-    """A mask as a number for each score, which the plain and the tuned form read.
+    """A mask as a number for each score: all forms of attention but the fused one read it.
 
     bias: float32 [B or 1,1,T or 1,K], added to scores, `MASKED_SCORE` where masked.
     has_visible_key: float32 [B or 1,1,T or 1,1], 0 for a query that sees no key; None: all see one.
@@ -124,7 +109,7 @@ class AdditiveMask(NamedTuple):
 
 
 def additive_mask(mask: Mask) -> AdditiveMask:
-    """`Kernels.prepare_mask` of the plain and the tuned form."""
+    """The mask as numbers; made once for all layers."""
     masked = mask.dense()
     bias = tf.cast(masked, tf.float32)[:, None] * MASKED_SCORE
     if mask.own_key is not None:
@@ -136,7 +121,8 @@ def additive_mask(mask: Mask) -> AdditiveMask:
 class Stream(NamedTuple):
     """The inputs of attention that the T queries of one stream have in all layers.
 
-    mask: what `Kernels.prepare_mask` returns; None: every query sees every key.
+    mask: an `AdditiveMask`, or, for fused attention, a `Mask` by ranks; None: every query sees
+      every key.
     segments, key_segments: one-hot [B,1,T,S] and [B,1,K,S]; None: there are no segments.
     first_distance_index: int [B,T], of the distance between each query and the first key, among the
       R distances; None: the queries are the complete sequence, Q - i for query i.
@@ -186,19 +172,38 @@ def relative_shift(
 
     Args:
       x: [B,N,T,R], the score of query i at the distance of index r; distance d has index K - d.
+      num_keys: K.
       first_distance_index: as in `Stream`.
 
     Returns:
       [B,N,T,K] with `y[i, j] = x[i, first_distance_index[i] + j]`, as key j is M + i - j away from
-      position i.
+      position i. Its gradient is a gather too; TensorFlow's would be a scatter.
     """
+    distances = shape_of(x)[3]  # R
+    back = None
     if first_distance_index is not None:
+        # This is computed in the forward pass, where TensorFlow merges equal operations of all
+        # layers.
+        back = inverse_shift_index(num_keys, distances, first_distance_index)
+
+    @tf.custom_gradient
+    def shift(x: tf.Tensor) -> Any:
+        def gradient(dy: tf.Tensor) -> tf.Tensor:
+            return shift_back(dy, distances, back)
+
+        if first_distance_index is None:
+            return _shifted_rows(x, num_keys), gradient
         key = count_to(num_keys, first_distance_index.dtype)  # [K]
-        return gather_keys(x, first_distance_index[:, :, None] + key)
-    # All positions of the sequence are queries. In memory, a row begins R cells after the row
-    # before, and its first wanted column is one further to the left. If the first Q cells are
-    # dropped, and the rest is read as rows of R - 1 cells, each row begins at its first wanted
-    # column. Example with Q = 2, K = 2, R = 4:
+        return gather_keys(x, first_distance_index[:, :, None] + key), gradient
+
+    return shift(x)
+
+
+def _shifted_rows(x: tf.Tensor, num_keys: int) -> tf.Tensor:
+    """`relative_shift` where all positions of the sequence are queries."""
+    # In memory, a row begins R cells after the row before, and its first wanted column is one
+    # further to the left. If the first Q cells are dropped, and the rest is read as rows of R - 1
+    # cells, each row begins at its first wanted column. Example with Q = 2, K = 2, R = 4:
     #
     #     a b c d | e f g h   ->   c d e | f g h   ->   c d | f g
     batch, heads, length, distances = shape_of(x)
@@ -259,22 +264,7 @@ def gather_keys(x: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
     return tf.transpose(y, [0, 3, 1, 2])
 
 
-# ---- feed-forward layer, layer norm ----
-
-
-def feed_forward(
-    x: tf.Tensor,
-    inner: Dense,
-    outer: Dense,
-    activation: str,
-    drops: Dropout = NO_DROPOUT,
-) -> tf.Tensor:
-    """dense(dropout(activation(dense(x)))): [B,T,D] -> [B,T,D].
-
-    inner, outer: (kernel, bias), [D,F], [F] and [F,D], [D]. activation: of `ACTIVATIONS`.
-    """
-    value = ACTIVATIONS[activation](dense(x, *inner))
-    return dense(dropout(value, drops), *outer)
+# ---- layer norm, activations ----
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:

@@ -4,8 +4,9 @@ NVIDIA GPU.
 Triton compiles a program to PTX, NVIDIA's portable machine code, when the graph is built, and XLA
 launches that as a custom call: its target `__gpu$xla.gpu.ptx` belongs to XLA, so neither a library
 of one's own nor a compiler on the target machine is needed. TensorFlow 2.21 has it. What the
-programs do not cover (a mask that is no factorization order, other dtypes, dynamic shapes) takes
-the tuned form. `modeling.relative_attention` is the specification of both; shape letters as there.
+programs do not cover (a mask that is no factorization order, dynamic shapes) takes the tuned form;
+`kernels_gpu_check` asks before a run. `modeling.relative_attention` is the specification; shape
+letters as there.
 """
 
 from __future__ import annotations
@@ -23,14 +24,7 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 from tensorflow.compiler.tf2xla.python import xla
 
-from xlnet.model.kernels import (
-    Dropout,
-    Kernels,
-    Mask,
-    Stream,
-    Weights,
-    additive_mask,
-)
+from xlnet.model.kernels import Dropout, Stream, Weights
 from xlnet.model.ops import count_to, repeated, shape_of
 from xlnet.model.stateless_random import in_32_bits, keys_of_rows, mixed
 from xlnet.support.errors import wrong
@@ -48,47 +42,10 @@ DTYPES = {
     tf.int32: "*i32",
 }
 PTX_VERSION = 85  # of CUDA 12.5, which TensorFlow 2.21 is built with
-_NO_KEY = -1  # as own_key: the query does not see its own token
 _BELOW_ALL_RANKS = -(2**31)  # as the rank of a query, which then sees nothing
 
 
-def fused(tuned: Kernels, compute_capability: tuple[int, int]) -> Kernels:
-    """The tuned forms with fused attention where it is possible.
-
-    Args:
-      tuned: the forms of `kernels_tuned`.
-      compute_capability: of the GPU, such as (9, 0) for an H100.
-    """
-    return tuned._replace(
-        relative_attention=functools.partial(
-            relative_attention, tuned, compute_capability
-        ),
-        prepare_mask=prepare_mask,
-    )
-
-
-def prepare_mask(mask: Mask) -> Any:
-    """Ranks stay as they are: the programs compare them. Other masks are for the tuned form."""
-    return additive_mask(mask) if mask.masked is not None else mask
-
-
-def is_possible(q: tf.Tensor, k: tf.Tensor, k_r: tf.Tensor, stream: Stream) -> bool:
-    """Whether the programs can compute this attention. They are called by XLA, so only within a
-    function that it compiles; outside of such a function a network is built for its variables
-    alone."""
-    sizes = [*shape_of(q), *shape_of(k), *shape_of(k_r)]
-    return (
-        tf.get_default_graph().building_function
-        and all(isinstance(size, int) for size in sizes)
-        and q.dtype in PRECISIONS
-        and sizes[3] in HEAD_SIZES
-        and isinstance(stream.mask, Mask)
-        and stream.segments is not None
-    )
-
-
 def relative_attention(
-    tuned: Kernels,
     compute_capability: tuple[int, int],
     q: tf.Tensor,
     k: tf.Tensor,
@@ -98,18 +55,14 @@ def relative_attention(
     stream: Stream,
     drops: Dropout,
 ) -> tf.Tensor:
-    """`modeling.relative_attention`; the first two arguments are those of `fused`."""
-    if not is_possible(q, k, k_r, stream):
-        mask = stream.mask
-        if isinstance(mask, Mask):
-            stream = stream._replace(mask=additive_mask(mask))
-        return tuned.relative_attention(q, k, v, k_r, weights, stream, drops)
-
+    """`modeling.relative_attention`. compute_capability: of the GPU, such as (9, 0) for an H100;
+    stream: its mask is by ranks."""
     # The number of target positions is rounded up, so that rows fill vectors of 16 bytes: cuBLAS
     # would otherwise copy the tensors.
     given_queries = shape_of(q)[2]
     added = 0 if stream.first_distance_index is None else -given_queries % ALIGNED_ROWS
-    q = tf.pad(q, [[0, 0], [0, 0], [0, added], [0, 0]]) if added else q
+    q = tf.pad(q, [[0, 0], [0, 0], [0, added], [0, 0]])
+    columns = [[0, 0], [0, added]]  # padding of [B,T]
 
     batch, heads, num_queries, head_size = shape_of(q)
     num_keys = shape_of(k)[2]
@@ -132,36 +85,39 @@ def relative_attention(
         first_distance_index = tf.zeros([1], tf.int32)
     else:
         by_distance = tf.matmul(q_r, k_r, transpose_b=True)  # [B,N,P,R]
-        first_distance_index = _padded(
-            tf.cast(stream.first_distance_index, tf.int32), added, 0
-        )
+        first_distance_index = tf.cast(stream.first_distance_index, tf.int32)
+        first_distance_index = tf.pad(first_distance_index, columns)
+
+    # The ranks. A query of padding sees nothing.
+    mask = stream.mask
+    query_rank = tf.cast(mask.query_rank, tf.int32)
+    query_rank = tf.broadcast_to(query_rank, [batch, given_queries])
+    key_rank = tf.broadcast_to(tf.cast(mask.key_rank, tf.int32), [batch, num_keys])
 
     # The integers, int32, in the order of the programs: [B,T] or one unused, [B,T], [B,K], [B,T],
-    # [B,K], [B,T], [B,2].
+    # [B,K], [B,2].
     data = [
         first_distance_index,
-        _padded(_index_of(stream.segments, batch), added, 0),
+        tf.pad(_index_of(stream.segments, batch), columns),
         _index_of(stream.key_segments, batch),
-        *_ranks(stream.mask, batch, given_queries, added, num_keys),
+        tf.pad(query_rank, columns, constant_values=_BELOW_ALL_RANKS),
+        key_rank,
         _dropout_keys(drops, batch),
     ]
-    programs = _Programs(
-        sizes=_Sizes(
-            T=num_queries,
-            K=num_keys,
-            R=shape_of(k_r)[2],
-            N=heads,
-            H=head_size,
-            DROPPED=drops.dropped_of_65536,
-            IN_TILE=stream.first_distance_index is None,
-        ),
-        batch=batch,
-        dtype=q.dtype,
-        compute_capability=compute_capability,
+    sizes = _Sizes(
+        T=num_queries,
+        K=num_keys,
+        R=shape_of(k_r)[2],
+        N=heads,
+        H=head_size,
+        DROPPED=drops.dropped_of_65536,
+        SEES_ITSELF=mask.own_key is not None,
+        IN_TILE=stream.first_distance_index is None,
     )
     inputs = [_heads_inside(x) for x in (q_w, q_r, k, v, k_r)]
-    output = _attend(programs, [*inputs, by_distance, segment_score], data)
-    return _heads_inside(output[:, :given_queries] if added else output)
+    tensors = [*inputs, by_distance, segment_score]
+    output = _attend(sizes, compute_capability, tensors, data)
+    return _heads_inside(output[:, :given_queries])
 
 
 # ---- what the programs read ----
@@ -178,38 +134,6 @@ def _index_of(one_hot: tf.Tensor, batch: int) -> tf.Tensor:
     return tf.broadcast_to(ids, [batch, shape_of(ids)[1]])
 
 
-def _padded(x: tf.Tensor, added: int, value: int) -> tf.Tensor:
-    """x [B,T] with `added` more columns of a value."""
-    return tf.pad(x, [[0, 0], [0, added]], constant_values=value) if added else x
-
-
-def _ranks(
-    mask: Mask, batch: int, num_queries: int, added: int, num_keys: int
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """The mask as the programs read it. Query i sees key j if query_rank[i] > key_rank[j], or if
-    own_key[i] is j.
-
-    Args:
-      mask: by ranks.
-      batch: B.
-      num_queries: of the attention.
-      added: queries of padding, which see nothing; T = num_queries + added.
-      num_keys: K.
-
-    Returns:
-      query_rank [B,T], key_rank [B,K] and own_key [B,T], int32; own_key -1: the query has none.
-    """
-    of_queries = [batch, num_queries]
-    query_rank = tf.broadcast_to(tf.cast(mask.query_rank, tf.int32), of_queries)
-    key_rank = tf.broadcast_to(tf.cast(mask.key_rank, tf.int32), [batch, num_keys])
-    own_key = tf.fill(of_queries, _NO_KEY)
-    if mask.own_key is not None:
-        own_key = tf.broadcast_to(tf.cast(mask.own_key, tf.int32), of_queries)
-    query_rank = _padded(query_rank, added, _BELOW_ALL_RANKS)
-    own_key = _padded(own_key, added, _NO_KEY)
-    return query_rank, key_rank, own_key
-
-
 # ---- dropout ----
 
 
@@ -217,10 +141,8 @@ def _dropout_keys(drops: Dropout, batch: int) -> tf.Tensor:
     """Two numbers of each example, functions of the seed and of its index: int32 [B,2]."""
     if not drops.rate:
         return tf.zeros([batch, 2], tf.int32)
-    first_row = 0 if drops.first_row is None else drops.first_row
-    return tf.bitcast(
-        tf.stack(keys_of_rows(batch, drops.seed, first_row), axis=1), tf.int32
-    )
+    keys = keys_of_rows(batch, drops.seed, drops.first_index)
+    return tf.bitcast(tf.stack(keys, axis=1), tf.int32)
 
 
 def kept(shape: Sequence[int], drops: Dropout) -> tf.Tensor:
@@ -232,8 +154,7 @@ def kept(shape: Sequence[int], drops: Dropout) -> tf.Tensor:
     """
     batch, heads, num_queries, num_keys = shape
     # Two random words of each example, of the seed and the example's index.
-    first_row = 0 if drops.first_row is None else drops.first_row
-    first_word, second_word = keys_of_rows(batch, drops.seed, first_row)  # [B]
+    first_word, second_word = keys_of_rows(batch, drops.seed, drops.first_index)  # [B]
     first_word = tf.reshape(first_word, [batch, 1, 1, 1])
     second_word = tf.reshape(second_word, [batch, 1, 1, 1])
 
@@ -266,34 +187,42 @@ class _Sizes(NamedTuple):
     N: int
     H: int
     DROPPED: int
+    SEES_ITSELF: bool
     IN_TILE: bool
 
 
 def _attend(
-    programs: _Programs, tensors: Sequence[tf.Tensor], data: Sequence[tf.Tensor]
+    sizes: _Sizes,
+    compute_capability: tuple[int, int],
+    tensors: Sequence[tf.Tensor],
+    data: Sequence[tf.Tensor],
 ) -> tf.Tensor:
     """[B,T,N,H]; tensors and data: what `fused_attention.forward` reads."""
-    sizes, batch, dtype = programs.sizes, programs.batch, programs.dtype
+    batch, dtype = tensors[0].shape[0], tensors[0].dtype
     of_queries = tf.TensorSpec([batch, sizes.T, sizes.N, sizes.H], dtype)
     of_distances = tf.TensorSpec([batch, sizes.R, sizes.N, sizes.H], dtype)
     of_rows = tf.TensorSpec([batch, sizes.N, sizes.T], tf.float32)
     of_scores = tf.TensorSpec([batch, sizes.N, sizes.T, sizes.K], dtype)
 
+    def run(name: str, inputs: Sequence[tf.Tensor], *outputs: tf.TensorSpec) -> Any:
+        return run_program(name, sizes, compute_capability, inputs, outputs)
+
     @tf.custom_gradient
     def attend(*inputs: tf.Tensor) -> Any:
         q_w, q_r, k, v, k_r, by_distance, _ = inputs
         given = [*inputs, *data]
-        output, log_sum = programs.run("forward", sizes.T, given, [of_queries, of_rows])
+        output, log_sum = run("forward", given, of_queries, of_rows)
 
         def gradient(d_output: tf.Tensor) -> list[tf.Tensor]:
             of_distance_scores = tf.TensorSpec(by_distance.shape, dtype)
-            d_q_w, d_segment_score, probabilities, d_scores, d_by_distance = (
-                programs.run(
-                    "backward",
-                    sizes.T,
-                    [*given, output, log_sum, d_output],
-                    [of_queries, of_rows, of_scores, of_scores, of_distance_scores],
-                )
+            d_q_w, d_segment_score, probabilities, d_scores, d_by_distance = run(
+                "backward",
+                [*given, output, log_sum, d_output],
+                of_queries,
+                of_rows,
+                of_scores,
+                of_scores,
+                of_distance_scores,
             )
             # Sums over the queries.
             d_v = tf.einsum("bntk,btnh->bknh", probabilities, d_output)
@@ -301,12 +230,8 @@ def _attend(
             d_q_r, d_k_r = tf.zeros_like(q_r), tf.zeros_like(k_r)
             if sizes.IN_TILE:  # else q_r and k_r are read through `by_distance`
                 d_by_distance = tf.zeros_like(by_distance)
-                (d_q_r,) = programs.run(
-                    "distance_query_gradient", sizes.T, [d_scores, k_r], [of_queries]
-                )
-                (d_k_r,) = programs.run(
-                    "distance_key_gradient", sizes.R, [d_scores, q_r], [of_distances]
-                )
+                (d_q_r,) = run("distance_query_gradient", [d_scores, k_r], of_queries)
+                (d_k_r,) = run("distance_key_gradient", [d_scores, q_r], of_distances)
             return [d_q_w, d_q_r, d_k, d_v, d_k_r, d_by_distance, d_segment_score]
 
         return output, gradient
@@ -314,47 +239,40 @@ def _attend(
     return attend(*tensors)
 
 
-class _Programs(NamedTuple):
-    """The programs for these sizes."""
-
-    sizes: _Sizes
-    batch: int
-    dtype: tf.DType
-    compute_capability: tuple[int, int]
-
-    def run(
-        self,
-        name: str,
-        num_rows: int,
-        inputs: Sequence[tf.Tensor],
-        outputs: Sequence[tf.TensorSpec],
-    ) -> list[tf.Tensor]:
-        """Runs a program of `fused_attention`: on each block of rows, head and example."""
-        types = tuple(DTYPES[x.dtype] for x in [*inputs, *outputs])
-        program = compiled(name, types, self.sizes, self.compute_capability)
-        # Triton's programs have further pointers at the end that they do not use; each gets a
-        # buffer.
-        num_unused = program["num_parameters"] - len(types)
-        unused = [tf.zeros([1 + i], tf.int32) for i in range(num_unused)]
-        first_output = len(inputs)
-        config = {
-            "name": program["name"],
-            "kernel_type": "ptx",
-            "kernel_data": program["ptx"],
-            "grid_x": math.ceil(num_rows / BLOCK),
-            "grid_y": self.sizes.N,
-            "grid_z": self.batch,
-            "block_x": program["threads"],
-            "block_y": 1,
-            "block_z": 1,
-            "shared_mem_bytes": program["shared_bytes"],
-            "output_indices": list(range(first_output, first_output + len(outputs))),
-        }
-        # As MLIR writes attributes: JSON with names unquoted.
-        pairs = [f"{name} = {json.dumps(value)}" for name, value in config.items()]
-        attributes = "{" + ", ".join(pairs) + "}"
-        target, given = "__gpu$xla.gpu.ptx", [*inputs, *unused]
-        return list(xla.custom_call_v2(target, given, list(outputs), attributes))
+def run_program(
+    name: str,
+    sizes: _Sizes,
+    compute_capability: tuple[int, int],
+    inputs: Sequence[tf.Tensor],
+    outputs: Sequence[tf.TensorSpec],
+) -> list[tf.Tensor]:
+    """Runs a program of `fused_attention`: on each block of rows of the first output [B,rows,N,H],
+    each head and each example."""
+    types = tuple(DTYPES[x.dtype] for x in [*inputs, *outputs])
+    program = compiled(name, types, sizes, compute_capability)
+    # Triton's programs have further pointers at the end that they do not use; each gets a buffer.
+    num_unused = program["num_parameters"] - len(types)
+    unused = [tf.zeros([1 + i], tf.int32) for i in range(num_unused)]
+    first_output = len(inputs)
+    batch, num_rows, heads, _ = outputs[0].shape.as_list()
+    config = {
+        "name": program["name"],
+        "kernel_type": "ptx",
+        "kernel_data": program["ptx"],
+        "grid_x": math.ceil(num_rows / BLOCK),
+        "grid_y": heads,
+        "grid_z": batch,
+        "block_x": program["threads"],
+        "block_y": 1,
+        "block_z": 1,
+        "shared_mem_bytes": program["shared_bytes"],
+        "output_indices": list(range(first_output, first_output + len(outputs))),
+    }
+    # As MLIR writes attributes: JSON with names unquoted.
+    pairs = [f"{name} = {json.dumps(value)}" for name, value in config.items()]
+    attributes = "{" + ", ".join(pairs) + "}"
+    target, given = "__gpu$xla.gpu.ptx", [*inputs, *unused]
+    return list(xla.custom_call_v2(target, given, list(outputs), attributes))
 
 
 # ---- compiling ----

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet.model import kernels_gpu, kernels_tuned, modeling
-from xlnet.model.kernels import Dropout, Kernels, Mask, Stream, Weights
+from xlnet.model import kernels_gpu, modeling
+from xlnet.model.kernels import (
+    Dropout,
+    Mask,
+    Stream,
+    Weights,
+    additive_mask,
+)
 from xlnet.model.parameters import DTYPES
 from xlnet.support.errors import wrong
 
@@ -91,52 +98,54 @@ def difference(
         def normal(*shape: int) -> tf.Tensor:
             return tf.cast(tf.constant(rng.randn(*shape), tf.float32), dtype)
 
-        d_output = normal(_BATCH, _HEADS, queries, head_size)
-        inputs = [
-            normal(_BATCH, _HEADS, queries, head_size),
-            normal(_BATCH, _HEADS, num_keys, head_size),
-            normal(_BATCH, _HEADS, num_keys, head_size),
-            normal(_BATCH, _HEADS, num_keys + _LENGTH, head_size),
-            *(normal(_HEADS, 1, head_size) for _ in range(3)),
-        ]
-        seg_embed = normal(2, _HEADS, 1, head_size)
-        segments = tf.one_hot(rng.randint(0, 2, (_BATCH, queries)), 2)[:, None]
-        key_segments = tf.one_hot(rng.randint(0, 2, (_BATCH, num_keys)), 2)[:, None]
+        of_queries = _BATCH, _HEADS, queries, head_size
+        of_keys = _BATCH, _HEADS, num_keys, head_size
+        of_distances = _BATCH, _HEADS, num_keys + _LENGTH, head_size
+        inputs = [normal(*of_queries), normal(*of_keys), normal(*of_keys)]  # q, k, v
+        inputs.append(normal(*of_distances))
+        for _ in ("r_w", "r_r", "r_s"):
+            inputs.append(normal(_HEADS, 1, head_size))
+        inputs.append(normal(2, _HEADS, 1, head_size))  # seg_embed
+        d_output = normal(*of_queries)
         mask = Mask(
             key_rank=tf.constant(np.concatenate([of_memory, rank], axis=1)),
             query_rank=tf.constant(np.take_along_axis(rank, positions, axis=1)),
-            own_key=None if targets else tf.constant(_MEMORY + positions),
+            own_key=None if targets else tf.constant(_MEMORY + positions[:1]),
         )
-        first_distance_index = tf.constant(_LENGTH - positions) if targets else None
+        stream = Stream(
+            mask,
+            tf.one_hot(rng.randint(0, 2, (_BATCH, queries)), 2)[:, None],
+            tf.one_hot(rng.randint(0, 2, (_BATCH, num_keys)), 2)[:, None],
+            tf.constant(_LENGTH - positions) if targets else None,
+        )
         drops = _SameDropout(0.1, tf.constant([7], tf.uint64), 0)
 
         def results(
-            form: Kernels, compute_dtype: tf.DType, *given: tf.Tensor
+            attention: Callable[..., tf.Tensor],
+            compute_dtype: tf.DType,
+            stream: Stream,
+            *given: tf.Tensor,
         ) -> list[tf.Tensor]:
-            """Output and gradients, of `inputs` and the gradient of the output."""
+            """Output and gradients, of `inputs`; given: these and the gradient of the output."""
             *cast, d_output = [tf.cast(x, compute_dtype) for x in given]
-            q, k, v, k_r, r_w, r_r, r_s = cast
-            of_attention: dict[str, Any] = dict.fromkeys(Weights._fields)
-            of_attention.update(r_w=r_w, r_r=r_r, r_s=r_s)
-            of_attention.update(seg_embed=tf.cast(seg_embed, compute_dtype))
-            weights = Weights(**of_attention)
-            stream = Stream(
-                form.prepare_mask(mask),
-                tf.cast(segments, compute_dtype),
-                tf.cast(key_segments, compute_dtype),
-                first_distance_index,
-            )
-            output = form.relative_attention(q, k, v, k_r, weights, stream, drops)
+            q, k, v, k_r, *of_weights = cast
+            weights = Weights(*[None] * 5, *of_weights, *[None] * 4)
+            output = attention(q, k, v, k_r, weights, stream, drops)
             return [output, *tf.gradients(output, cast, d_output)]
 
-        tuned = kernels_tuned.tuned("xla", is_training=True)
-        fused = kernels_gpu.fused(tuned, compute_capability)
-        compiled = tf2.function(
-            functools.partial(results, fused, dtype), jit_compile=True, autograph=False
+        programs = functools.partial(kernels_gpu.relative_attention, compute_capability)
+        fused = functools.partial(results, programs, dtype, stream)
+        compiled = tf2.function(fused, jit_compile=True, autograph=False)
+        found = compiled(*inputs, d_output)
+        wanted = results(
+            modeling.relative_attention,
+            tf.float32,
+            stream._replace(mask=additive_mask(mask)),
+            *inputs,
+            d_output,
         )
-        wanted = results(modeling.PLAIN, tf.float32, *inputs, d_output)
         differences = []
-        for found, exact in zip(compiled(*inputs, d_output), wanted):
-            distance = tf.norm(tf.cast(found, tf.float32) - exact)
+        for value, exact in zip(found, wanted):
+            distance = tf.norm(tf.cast(value, tf.float32) - exact)
             differences.append(distance / tf.norm(exact))
         return float(np.max(session.run(differences)))  # NaN too

@@ -15,17 +15,18 @@ first key, key j is a - j away, and for each frequency w
 where (u, v) are the query multiplied by the position kernel. In brackets is a vector of the query
 alone, beside them one of the key alone, the same for all examples and heads: the position term is
 one matmul. It has D terms in place of H, almost half more operations for a step of Base, and writes
-nothing but the scores: a tenth of the traffic (benchmarks/README.md).
+nothing but the scores: a tenth of the traffic (benchmarks/README.md). Distances must not be
+clipped: then the addition theorems do not hold.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.model.kernels import NO_DROPOUT, Dropout, Kernels, Stream, Weights
+from xlnet.model.kernels import NO_DROPOUT, Dropout, Stream, Weights
 from xlnet.model.kernels_tuned import attend, widened
 from xlnet.model.ops import shape_of
 
@@ -41,26 +42,6 @@ class Distances(NamedTuple):
     sine: tf.Tensor
     cosine: tf.Tensor
     sign: Optional[tf.Tensor]
-
-    @classmethod
-    def of(
-        cls,
-        net: Any,
-        kernel: tf.Tensor,
-        sinusoids: tuple[tf.Tensor, tf.Tensor],
-        sign: Optional[tf.Tensor] = None,
-    ) -> Distances:
-        """From the arguments of `modeling.position_keys`; nothing is multiplied yet."""
-        del net
-        return cls(kernel, *sinusoids, sign)
-
-
-def without_shift(tuned: Kernels) -> Kernels:
-    """The forms of `kernels_tuned` with this form of attention. Distances must not be clipped: then
-    the addition theorems do not hold."""
-    return tuned._replace(
-        position_keys=Distances.of, relative_attention=relative_attention
-    )
 
 
 def relative_attention(

@@ -1,19 +1,18 @@
-"""The choice of a run's kernels, and their tuned forms, which runs use on all devices: explicit
-gradients, elementwise work in loops compiled by XLA.
+"""The tuned forms of a layer's parts, which runs use on all devices: explicit gradients,
+elementwise work in loops compiled by XLA.
 
-On a TPU the position term of attention has a form of its own (`kernels_tpu`). Each form computes
-what the plain one does, in `modeling` and `kernels`, up to rounding. The dropout masks of loops and
-of XLA are others.
+`modeling` chooses between this form of attention and the others. Each form computes what the plain
+one does, in `modeling` and `kernels`, up to rounding. The dropout masks of loops and of XLA are
+others.
 
 Shape letters as in `modeling`.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Optional
+from typing import Any, Literal
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
@@ -24,20 +23,17 @@ from xlnet.model.kernels import (
     NO_DROPOUT,
     Dense,
     Dropout,
-    Kernels,
     Stream,
     Weights,
-    additive_mask,
-    inverse_shift_index,
     relative_shift,
-    shift_back,
 )
 from xlnet.model.ops import dense, dense_back, in_rows, repeated, shape_of
 from xlnet.model.stateless_random import hashed
 
-# How elementwise work enters the graph. "operations": TensorFlow runs one after the other. "loops":
-# XLA compiles each function to one loop. "xla", "tpu": XLA compiles the step, and fuses it.
-Form = Literal["operations", "loops", "xla", "tpu"]
+# How elementwise work enters the graph. "inference": TensorFlow runs one operation after the other,
+# without gradients. "operations": the same with explicit gradients. "loops": XLA compiles each
+# function to one loop. "xla", "tpu": XLA compiles the step, and fuses it.
+Form = Literal["inference", "operations", "loops", "xla", "tpu"]
 
 LOOPS_FROM = 1024  # d_inner from which loops save more time than compiling them takes
 
@@ -45,26 +41,27 @@ LOOPS_FROM = 1024  # d_inner from which loops save more time than compiling them
 # ---- the choice ----
 
 
-def choose(device: str, is_training: bool, d_inner: int) -> Kernels:
-    """The forms for a run.
+def form_of(device: str, is_training: bool, d_inner: int) -> Form:
+    """The form for a run.
 
     Args:
-      device: "cpu" or "gpu", for TensorFlow's operations one by one; "xla" or "tpu": compiled.
+      device: as `RunConfig.device`.
       is_training: whether gradients are computed.
       d_inner: F.
     """
-    form: Form = "operations"
+    if not is_training:
+        return "inference"
     if device == "tpu":
-        form = "tpu"
-    elif device == "xla":
-        form = "xla"
-    elif device == "cpu" and is_training and d_inner >= LOOPS_FROM:
-        form = "loops"  # not on a GPU, where --xla compiles the complete step
-    return tuned(form, is_training)
+        return "tpu"
+    if device == "xla":
+        return "xla"
+    if device == "cpu" and d_inner >= LOOPS_FROM:
+        return "loops"  # not on a GPU, where --xla compiles the complete step
+    return "operations"
 
 
 def device_here() -> str:
-    """The device for `choose`: that of the current device scope; without one, "gpu" if there is a
+    """The device for `form_of`: that of the current device scope; without one, "gpu" if there is a
     GPU, else "cpu"."""
     # TensorFlow has no function that returns the device scope; an operation that is made in it has
     # its device.
@@ -79,20 +76,6 @@ def device_here() -> str:
 def _on_tpu_replica() -> bool:
     """Whether the graph of a TPU's replica is being built: it has no device scope."""
     return isinstance(tf2.distribute.get_strategy(), tf2.distribute.TPUStrategy)
-
-
-def tuned(form: Form, is_training: bool) -> Kernels:
-    """The forms. is_training: whether the feed-forward layer has an explicit gradient."""
-    feed_forward = _fused_feed_forward
-    if is_training:
-        feed_forward = functools.partial(_feed_forward, form)
-    return Kernels(
-        relative_attention=functools.partial(_relative_attention, form),
-        prepare_mask=additive_mask,
-        feed_forward=feed_forward,
-        layer_norm=_layer_norm,
-        dropout=functools.partial(_dropout, form),
-    )
 
 
 # ---- elementwise functions, and dropout in them ----
@@ -146,8 +129,7 @@ def mask_source_of(
         return []
     if form == "operations":
         return [drops.kept(x_shape)]
-    first_row = 0 if drops.first_row is None else drops.first_row
-    return [drops.seed, tf.convert_to_tensor(first_row)]
+    return [drops.seed, tf.convert_to_tensor(drops.first_index)]
 
 
 def where_kept(
@@ -168,7 +150,7 @@ def where_kept(
     return tf.where_v2(kept, x, tf.zeros([], x.dtype))
 
 
-def _dropout(form: Form, x: tf.Tensor, drops: Dropout) -> tf.Tensor:
+def dropout(form: Form, x: tf.Tensor, drops: Dropout) -> tf.Tensor:
     """`kernels.dropout`, whose gradient takes the dropout mask from the same source."""
     if not drops.rate:
         return x
@@ -195,7 +177,7 @@ def _scaled_where_kept(
 # ---- relative attention ----
 
 
-def _relative_attention(
+def relative_attention(
     form: Form,
     q: tf.Tensor,
     k: tf.Tensor,
@@ -213,7 +195,7 @@ def _relative_attention(
     score = tf.matmul(wide_q, wide_k, transpose_b=True)  # [B,N,T,K]
     k_r = repeated(k_r, shape_of(q)[0])
     by_distance = tf.matmul(q + weights.r_r * scale, k_r, transpose_b=True)  # [B,N,T,R]
-    score += _shift(by_distance, shape_of(k)[2], stream.first_distance_index)
+    score += relative_shift(by_distance, shape_of(k)[2], stream.first_distance_index)
     return attend(form, score, v, stream, drops)
 
 
@@ -243,27 +225,6 @@ def widened(
         key_segments = tf.broadcast_to(stream.key_segments, shape)
         wide_k = tf.concat([wide_k, key_segments], axis=-1)
     return wide_q, wide_k
-
-
-def _shift(
-    by_distance: tf.Tensor, num_keys: Any, first_distance_index: Optional[tf.Tensor]
-) -> tf.Tensor:
-    """`kernels.relative_shift`, whose gradient is a gather too; TensorFlow's would be a scatter."""
-    back = None
-    distances = shape_of(by_distance)[3]  # R
-    if first_distance_index is not None:
-        # This is computed in the forward pass, where TensorFlow merges equal operations of all
-        # layers.
-        back = inverse_shift_index(num_keys, distances, first_distance_index)
-
-    @tf.custom_gradient
-    def shift(x: tf.Tensor) -> Any:
-        def gradient(dy: tf.Tensor) -> tf.Tensor:
-            return shift_back(dy, distances, back)
-
-        return relative_shift(x, num_keys, first_distance_index), gradient
-
-    return shift(by_distance)
 
 
 def attend(
@@ -357,21 +318,7 @@ def _score_gradient(
 # ---- feed-forward layer ----
 
 
-def _fused_feed_forward(
-    x: tf.Tensor,
-    inner: Dense,
-    outer: Dense,
-    activation: str,
-    drops: Dropout = NO_DROPOUT,
-) -> tf.Tensor:
-    """For inference: TensorFlow fuses a matmul with the bias and the activation that follow it."""
-    z = tf.nn.bias_add(tf.matmul(in_rows(x), inner[0]), inner[1])  # [B*T,F]
-    value = ACTIVATIONS[activation](z)
-    y = tf.nn.bias_add(tf.matmul(value, outer[0]), outer[1])
-    return tf.reshape(y, shape_of(x))
-
-
-def _feed_forward(
+def feed_forward(
     form: Form,
     x: tf.Tensor,
     inner: Dense,
@@ -379,7 +326,23 @@ def _feed_forward(
     activation: str,
     drops: Dropout = NO_DROPOUT,
 ) -> tf.Tensor:
-    """`kernels.feed_forward` with an explicit gradient."""
+    """dense(dropout(activation(dense(x)))): [B,T,D] -> [B,T,D].
+
+    Args:
+      form: how it is computed.
+      x: [B,T,D].
+      inner: kernel [D,F] and bias [F].
+      outer: kernel [F,D] and bias [D].
+      activation: of `ACTIVATIONS`.
+      drops: the dropout between the two.
+    """
+    if form == "inference":
+        # TensorFlow fuses a matmul with the bias and the activation that follow it.
+        z = tf.nn.bias_add(tf.matmul(in_rows(x), inner[0]), inner[1])  # [B*T,F]
+        value = ACTIVATIONS[activation](z)
+        y = tf.nn.bias_add(tf.matmul(value, outer[0]), outer[1])
+        return tf.reshape(y, shape_of(x))
+
     # x, z [B,T,F] and, in the form "operations", the dropout mask are kept. The backward pass
     # computes the activation again, as it needs its parts for the slope.
     constants = activation, drops.dropped_of_65536
@@ -489,7 +452,7 @@ VALUE_AND_SLOPE = {"relu": relu, "gelu": gelu, "gelu_erf": gelu_erf}
 # ---- layer norm ----
 
 
-def _layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
+def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
     """`kernels.layer_norm` with an explicit gradient, which keeps one tensor of the shape of x."""
 
     @tf.custom_gradient

@@ -1,9 +1,9 @@
 """The XLNet network: a Transformer-XL with two-stream relative attention (paper, section 2).
 
 In the order of the paper: who sees whom, how far away it is, attention, the layer with its two
-streams, the stack with memory. This file is the specification. Runs compute attention in a tuned
-form (`kernels_tuned`); `layer_graph` says how a layer enters TensorFlow's graph; `parameters` reads
-the weights; the prediction of a token (paper, equation 4) and other losses are in `heads`.
+streams, the stack with memory. This file is the specification. Runs compute attention in the form
+that `attention_form` names; `layer_graph` says how a layer enters TensorFlow's graph; `parameters`
+reads the weights; the prediction of a token (paper, equation 4) and other losses are in `heads`.
 
 Shape letters: B batch, Q positions of the sequence, M remembered positions, K = M + Q keys,
 P target positions, T query positions of a stream (Q or P), R = K + Q relative distances (K + 1 of
@@ -13,24 +13,21 @@ P target positions, T query positions of a stream (Q or P), R = K + Q relative d
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Optional, Union
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, Optional, Union
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.model import layer_graph, ops, parameters
+from xlnet.model import kernels_tpu, kernels_tuned, layer_graph, ops, parameters
 from xlnet.model.kernels import (
     NO_DROPOUT,
     AdditiveMask,
     Dropout,
-    Kernels,
     Mask,
     Stream,
     Weights,
     additive_mask,
     dropout,
-    feed_forward,
-    layer_norm,
     relative_shift,
 )
 from xlnet.model.ops import count_to, dense, shape_of, split_heads
@@ -186,31 +183,22 @@ def relative_attention(
         key gets zeros.
       drops: the dropout of the probabilities.
     """
-    probabilities = attention_probabilities(q, k, k_r, weights, stream)
-    return tf.matmul(dropout(tf.cast(probabilities, q.dtype), drops), v)
+    by_distance = scores_by_distance(q, k_r, weights)
+    by_key = relative_shift(by_distance, shape_of(k)[2], stream.first_distance_index)
+    scores = relative_scores(q, k, by_key, weights, stream)  # [B,N,T,K]
+    probabilities = tf.cast(masked_softmax(scores, stream.mask), q.dtype)
+    return tf.matmul(dropout(probabilities, drops), v)
 
 
-def attention_probabilities(
-    q: tf.Tensor, k: tf.Tensor, k_r: tf.Tensor, weights: Weights, stream: Stream
-) -> tf.Tensor:
-    """The probabilities of `relative_attention`, float32 [B,N,T,K]; arguments as there."""
-    num_keys = shape_of(k)[2]
-
-    def shift(by_distance: tf.Tensor) -> tf.Tensor:
-        """Scores by distance [B,N,T,R] -> scores by key [B,N,T,K]."""
-        return relative_shift(by_distance, num_keys, stream.first_distance_index)
-
-    scores = relative_scores(q, k, k_r, weights, stream, shift)  # [B,N,T,K]
-    return masked_softmax(scores, stream.mask)
+def scores_by_distance(q: tf.Tensor, k_r: tf.Tensor, weights: Weights) -> tf.Tensor:
+    """The position term of `relative_scores` at all R distances: [B,N,T,R]."""
+    if k_r.shape[0] == 1:  # a matmul must not broadcast: see `ops.repeated`
+        return tf.einsum("bnth,nrh->bntr", q + weights.r_r, k_r[0])
+    return tf.matmul(q + weights.r_r, k_r, transpose_b=True)
 
 
 def relative_scores(
-    q: tf.Tensor,
-    k: tf.Tensor,
-    k_r: tf.Tensor,
-    weights: Weights,
-    stream: Stream,
-    shift: Callable[[tf.Tensor], tf.Tensor],
+    q: tf.Tensor, k: tf.Tensor, by_key: tf.Tensor, weights: Weights, stream: Stream
 ) -> tf.Tensor:
     """The score of query i for key j, at the distance i - j: float32 [B,N,T,K].
 
@@ -221,17 +209,10 @@ def relative_scores(
     third is a_ij of the paper, section 2.5, with r_s for its b. The position term is computed for
     all R distances, then shifted.
 
-    Args as in `relative_attention`; shift: function from scores by distance [B,N,T,R] to scores by
-    key [B,N,T,K].
+    Args as in `relative_attention`; by_key: `scores_by_distance`, shifted to the keys [B,N,T,K].
     """
-    # What the key holds.
-    scores = tf.matmul(q + weights.r_w, k, transpose_b=True)  # [B,N,T,K]
-    # How far away it is.
-    if k_r.shape[0] == 1:  # a matmul must not broadcast: see `ops.repeated`
-        by_distance = tf.einsum("bnth,nrh->bntr", q + weights.r_r, k_r[0])  # [B,N,T,R]
-    else:
-        by_distance = tf.matmul(q + weights.r_r, k_r, transpose_b=True)
-    scores += shift(by_distance)
+    # What the key holds, and how far away it is.
+    scores = tf.matmul(q + weights.r_w, k, transpose_b=True) + by_key  # [B,N,T,K]
     # Whether it is in the same segment: one of two numbers of each query.
     if stream.segments is not None:
         same, other = tf.unstack(weights.seg_embed)  # [N,1,H]
@@ -254,7 +235,21 @@ def masked_softmax(scores: tf.Tensor, mask: Optional[AdditiveMask]) -> tf.Tensor
     return probabilities * mask.has_visible_key
 
 
-PLAIN = Kernels(relative_attention, additive_mask, feed_forward, layer_norm, dropout)
+def attention_form(
+    net: LayerContext, mask: Union[Mask, AdditiveMask, None]
+) -> Literal["plain", "tuned", "fused", "without shift"]:
+    """The form of attention in a run: the one place where it is chosen. mask: as in `Stream`.
+
+    All forms compute what `relative_attention` says, up to rounding. Decoding token by token
+    (`incremental`) computes by its equations, too.
+    """
+    if net.run.device == "plain":
+        return "plain"  # `relative_attention` itself
+    if isinstance(mask, Mask):
+        return "fused"  # `kernels_gpu`: one program on an NVIDIA GPU
+    if net.run.device == "tpu" and net.run.clamp_len < 0:
+        return "without shift"  # `kernels_tpu`; clipped distances have no addition theorems
+    return "tuned"  # `kernels_tuned`: explicit gradients
 
 
 # ---- a layer of both streams (paper, section 2.3 and appendix A.2) ----
@@ -295,17 +290,38 @@ def layer(
     """
     k = keys_or_values(net, weights.k, h, memory)
     v = keys_or_values(net, weights.v, h, memory)
-    # Some tuned forms of attention read the keys of the distances in a form of their own.
-    make_position_keys = net.kernels.position_keys or position_keys
-    k_r = make_position_keys(net, weights.r, sinusoids, sign)
+    form = attention_form(net, content_stream.mask)
+    if form == "without shift":
+        k_r = kernels_tpu.Distances(weights.r, *sinusoids, sign)
+    else:
+        k_r = position_keys(net, weights.r, sinusoids, sign)
+
+    def attend(x: tf.Tensor, stream: Stream) -> tf.Tensor:
+        """Attention of the stream x [B,T,D], in the form of the run: [B,N,T,H]."""
+        q = split_heads(dense(x, weights.q), net.config.n_head)  # [B,N,T,H]
+        drops = net.next_dropout(net.run.dropatt)
+        inputs = q, k, v, k_r, weights, stream, drops
+        if form == "plain":
+            heads = relative_attention(*inputs)
+        elif form == "without shift":
+            heads = kernels_tpu.relative_attention(*inputs)
+        elif form == "fused":
+            from xlnet.model import (
+                kernels_gpu,  # a part of TensorFlow that others do not need
+            )
+
+            heads = kernels_gpu.relative_attention(net.run.fused_attention, *inputs)
+        else:
+            heads = kernels_tuned.relative_attention(net.form, *inputs)
+        if stream.query_weights is not None:
+            heads *= net.cast(stream.query_weights)[:, None, :, None]
+        return heads
 
     new_h = new_g = None
     if g is None or not is_last_layer:
-        heads = attend(net, weights, h, k, v, k_r, content_stream)
-        new_h = after_attention(net, weights, h, heads)
+        new_h = after_attention(net, weights, h, attend(h, content_stream))
     if g is not None and query_stream is not None:
-        heads = attend(net, weights, g, k, v, k_r, query_stream)
-        new_g = after_attention(net, weights, g, heads)
+        new_g = after_attention(net, weights, g, attend(g, query_stream))
     return new_h, new_g
 
 
@@ -320,24 +336,6 @@ def keys_or_values(
     return split_heads(projected, net.config.n_head)
 
 
-def attend(
-    net: LayerContext,
-    weights: Weights,
-    x: tf.Tensor,
-    k: tf.Tensor,
-    v: tf.Tensor,
-    k_r: tf.Tensor,
-    stream: Stream,
-) -> tf.Tensor:
-    """`relative_attention` of the stream x [B,T,D], in the form of the run: [B,N,T,H]."""
-    q = split_heads(dense(x, weights.q), net.config.n_head)  # [B,N,T,H]
-    drops = net.next_dropout(net.run.dropatt)
-    heads = net.kernels.relative_attention(q, k, v, k_r, weights, stream, drops)
-    if stream.query_weights is not None:
-        heads *= net.cast(stream.query_weights)[:, None, :, None]
-    return heads
-
-
 def after_attention(
     net: LayerContext, weights: Weights, x: tf.Tensor, heads: tf.Tensor
 ) -> tf.Tensor:
@@ -347,22 +345,20 @@ def after_attention(
         x ← LayerNorm(x + heads projected)
         x ← LayerNorm(x + feed_forward(x))
     """
-    run, kernels = net.run, net.kernels
-    attended = net.dropout(
-        ops.dense_back(ops.merge_heads(heads), weights.o), run.dropout
+    rate = net.run.dropout
+    projected = ops.dense_back(ops.merge_heads(heads), weights.o)
+    attended = x + net.dropout(projected, rate)
+    x = kernels_tuned.layer_norm(attended, *weights.attention_norm)
+    fed = kernels_tuned.feed_forward(
+        net.form,
+        x,
+        weights.inner,
+        weights.outer,
+        net.config.ff_activation,
+        net.next_dropout(rate),
     )
-    x = kernels.layer_norm(x + attended, *weights.attention_norm)
-    fed = net.dropout(
-        kernels.feed_forward(
-            x,
-            weights.inner,
-            weights.outer,
-            net.config.ff_activation,
-            net.next_dropout(run.dropout),
-        ),
-        run.dropout,
-    )
-    return kernels.layer_norm(x + fed, *weights.feed_forward_norm)
+    fed = x + net.dropout(fed, rate)
+    return kernels_tuned.layer_norm(fed, *weights.feed_forward_norm)
 
 
 # ---- the stack, with memory (paper, section 2.4; Transformer-XL, section 3.2) ----
@@ -537,8 +533,23 @@ def content_stream_of(
         given = mask.key_rank if seg_ids is None else seg_ids
         dtype = tf.int64 if given is None else given.dtype
         own_key = _positions(length, memory_length, dtype)[None]
-        mask = net.kernels.prepare_mask(mask._replace(own_key=own_key))
+        mask = prepared(net, mask._replace(own_key=own_key), segments)
     return Stream(mask, segments, key_segments)
+
+
+def prepared(
+    net: LayerContext, mask: Mask, segments: Optional[tf.Tensor]
+) -> Union[Mask, AdditiveMask]:
+    """The mask as attention reads it in all layers: by ranks for fused attention, which covers
+    static shapes and networks with segments; numbers for the others."""
+    # Its programs are called by XLA, so only within a function that it compiles; outside of such a
+    # function a network is built for its variables alone.
+    is_compiled = tf.get_default_graph().building_function
+    if net.run.fused_attention and is_compiled and segments is not None:
+        ranks = mask.key_rank, mask.query_rank
+        if all(x is not None and x.shape.is_fully_defined() for x in ranks):
+            return mask
+    return additive_mask(mask)
 
 
 def query_stream_of(
@@ -565,7 +576,7 @@ def query_stream_of(
                 query_rank=tf.gather(mask.query_rank, positions, batch_dims=1)
             )
     if mask is not None:
-        mask = net.kernels.prepare_mask(mask)
+        mask = prepared(net, mask, segments)
     return Stream(
         mask, segments, content_stream.key_segments, first_distance_index, query.weights
     )

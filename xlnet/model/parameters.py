@@ -1,5 +1,5 @@
 """The learned weights, under the names of the released checkpoints, and what all layers share:
-precision, dropout, the kernels of the device.
+precision, dropout, the form for the device.
 
 Shape letters as in `modeling`.
 """
@@ -12,7 +12,7 @@ from typing import Any, Optional
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.model import kernels_tpu, kernels_tuned
+from xlnet.model import kernels_tuned
 from xlnet.model.kernels import NO_DROPOUT, Dense, Dropout, Norm, Weights
 from xlnet.model.stateless_random import fold_in
 from xlnet.settings.network import RunConfig, XLNetConfig
@@ -21,9 +21,11 @@ DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
 
 
 class LayerContext:
-    """What a layer needs besides its inputs: sizes, rates, precision, kernels, the next dropout.
+    """What a layer needs besides its inputs: sizes, rates, precision, form, the next dropout.
+
     seed: of all dropout, see `stateless_random`; None: there is none. first_row: see
-    `kernels.Dropout`."""
+    `kernels.Dropout`.
+    """
 
     def __init__(
         self,
@@ -41,15 +43,7 @@ class LayerContext:
         # Matmuls are in this type; weights, softmax, layer norm and loss are float32.
         assert run.precision, "a RunConfig has a precision from its making on"
         self.dtype = DTYPES[run.precision]
-        self.kernels = kernels_tuned.choose(device, run.is_training, config.d_inner)
-        if run.fused_attention:
-            # It imports a part of TensorFlow that others do not.
-            from xlnet.model import kernels_gpu
-
-            self.kernels = kernels_gpu.fused(self.kernels, run.fused_attention)
-        elif device == "tpu" and run.clamp_len < 0:
-            # Clipped distances have no addition theorems.
-            self.kernels = kernels_tpu.without_shift(self.kernels)
+        self.form = kernels_tuned.form_of(device, run.is_training, config.d_inner)
         self._dropouts = 0
 
     def variable(
@@ -69,7 +63,7 @@ class LayerContext:
     def dropout(self, x: tf.Tensor, rate: float) -> tf.Tensor:
         """Dropout of x [B,...]. Each call has its own mask, a function of the seed and the batch
         element."""
-        return self.kernels.dropout(x, self.next_dropout(rate))
+        return kernels_tuned.dropout(self.form, x, self.next_dropout(rate))
 
     def next_dropout(self, rate: float) -> Dropout:
         """The next dropout. The seed of the n-th dropout folds in n, so the masks of a network
@@ -120,38 +114,32 @@ def layer_weights(net: LayerContext, has_segments: bool) -> list[Weights]:
         embeddings = net.variable("seg_embed", [config.n_layer, 2] + heads)
         seg_embed = tf.unstack(embeddings[:, :, :, None])
     found = []
+    width, inner_width = config.d_model, config.d_inner
     for layer in range(config.n_layer):
         with tf.variable_scope(f"layer_{layer}"):
-            with tf.variable_scope("rel_attn"):
-                q, k, v, r, o = (head_kernel(net, name) for name in "qkvro")
-                attention_norm = norm_weights(net)
-            with tf.variable_scope("ff"):
-                inner = dense_weights(net, "layer_1", config.d_model, config.d_inner)
-                outer = dense_weights(net, "layer_2", config.d_inner, config.d_model)
-                feed_forward_norm = norm_weights(net)
-        weights = Weights(
-            q=q,
-            k=k,
-            v=v,
-            r=r,
-            o=o,
-            r_w=r_w[layer],
-            r_r=r_r[layer],
-            r_s=r_s[layer],
-            seg_embed=seg_embed[layer],
-            attention_norm=attention_norm,
-            inner=inner,
-            outer=outer,
-            feed_forward_norm=feed_forward_norm,
-        )
+            weights = Weights(
+                q=head_kernel(net, "rel_attn/q"),
+                k=head_kernel(net, "rel_attn/k"),
+                v=head_kernel(net, "rel_attn/v"),
+                r=head_kernel(net, "rel_attn/r"),
+                o=head_kernel(net, "rel_attn/o"),
+                r_w=r_w[layer],
+                r_r=r_r[layer],
+                r_s=r_s[layer],
+                seg_embed=seg_embed[layer],
+                attention_norm=norm_weights(net, "rel_attn/LayerNorm"),
+                inner=dense_weights(net, "ff/layer_1", width, inner_width),
+                outer=dense_weights(net, "ff/layer_2", inner_width, width),
+                feed_forward_norm=norm_weights(net, "ff/LayerNorm"),
+            )
         found.append(weights)
     return found
 
 
-def head_kernel(net: LayerContext, name: str) -> tf.Tensor:
+def head_kernel(net: LayerContext, scope: str) -> tf.Tensor:
     """A projection kernel `[D,N,H]`, read as a matrix [D,N*H]."""
     config = net.config
-    with tf.variable_scope(name):
+    with tf.variable_scope(scope):
         kernel = net.variable("kernel", [config.d_model, config.n_head, config.d_head])
     return tf.reshape(kernel, [config.d_model, config.n_head * config.d_head])
 
@@ -166,9 +154,9 @@ def dense_weights(
     return kernel, bias
 
 
-def norm_weights(net: LayerContext) -> Norm:
+def norm_weights(net: LayerContext, scope: str) -> Norm:
     """Gamma and beta of a layer norm, float32 [D] each."""
-    with tf.variable_scope("LayerNorm"):
+    with tf.variable_scope(scope):
         beta = get_weight("beta", [net.config.d_model], tf.initializers.zeros())
         gamma = get_weight("gamma", [net.config.d_model], tf.initializers.ones())
     return gamma, beta

@@ -205,7 +205,8 @@ class RunConfig:
       recompute: gradient checkpointing: the backward pass computes each layer's activations again;
         less memory for a third more work, the same gradients.
       device: what kernels are chosen for: "cpu", "gpu", "tpu", or "xla" where XLA compiles
-        the graph for another device; None: the device that is found when the network is built.
+        the graph for another device; None: the device that is found when the network is built;
+        "plain": attention as the paper's equations say, on any device.
       traced_once: all layers call one function, which takes a third of the time to build. Ask for
         the gradients before any session runs the graph, and run it in a session of
         `engine.devices.Devices.session_config`. The programs of this library train with it.
@@ -239,8 +240,8 @@ class RunConfig:
         # Two names for one precision, as the documented API has use_bfloat16.
         precision = self.precision or ("bf16" if self.use_bfloat16 else "fp32")
         object.__setattr__(self, "precision", precision)
-        if self.device not in (None, "cpu", "gpu", "tpu", "xla"):
-            raise wrong("device", repr(self.device), "None, cpu, gpu, tpu or xla")
+        if self.device not in (None, "plain", "cpu", "gpu", "tpu", "xla"):
+            raise wrong("device", repr(self.device), "plain, cpu, gpu, tpu or xla")
         if self.fused_attention and self.device != "xla":
             raise wrong("device", self.device, "xla", "fused_attention")
         for field in dataclasses.fields(NetworkSettings):
