@@ -556,14 +556,24 @@ def distance_key_gradient(
 # ---- compiling, in a process of its own: Triton and TensorFlow each bring an LLVM ----
 
 
+# Warps of a block, and how many blocks of keys are loaded ahead: the fastest on an H200
+# (benchmarks/README.md). Eight warps hold the tiles of the backward program without spilling
+# registers, but take 1.7 times the time of four.
+_WARPS = 4
+_STAGES = {
+    "forward": 1,
+    "backward": 1,
+    "distance_query_gradient": 2,
+    "distance_key_gradient": 2,
+}
+_PTX_VERSION = 85  # of CUDA 12.5, which TensorFlow 2.21 is built with
+
+
 def compile_program(
     name: str,
     types: list[str],
     constants: dict[str, Union[int, bool]],
     capability: int,
-    warps: int,
-    stages: int,
-    ptx_version: int,
 ) -> dict[str, Any]:
     """Compiles one program; needs no GPU.
 
@@ -572,9 +582,6 @@ def compile_program(
       types: Triton's types of its pointers, such as "*bf16", in their order.
       constants: values of its constants; it has those that it names.
       capability: of the GPU, 90 for an H100.
-      warps: 32 threads each, that run a block together.
-      stages: how many iterations of a loop load their data at once.
-      ptx_version: 85 for PTX 8.5.
 
     Returns:
       name: of the entry. ptx: the code. threads and shared_bytes: of a block. num_parameters: how
@@ -593,18 +600,21 @@ def compile_program(
         else:
             signature[argument] = next(pointer_types)
             alignment[(index,)] = [["tt.divisibility", 16]]  # XLA aligns its buffers
-    kernel = triton.compile(
-        ASTSource(fn=function, signature=signature, constexprs=values, attrs=alignment),
-        target=GPUTarget("cuda", capability, 32),
-        options={"num_warps": warps, "num_stages": stages, "ptx_version": ptx_version},
-    )
+    source = ASTSource(function, signature, values, alignment)
+    options = {
+        "num_warps": _WARPS,
+        "num_stages": _STAGES[name],
+        "ptx_version": _PTX_VERSION,
+    }
+    target = GPUTarget("cuda", capability, 32)
+    kernel = triton.compile(source, target=target, options=options)
     ptx = kernel.asm["ptx"]
     start = ptx.index(".entry")
     entry = ptx[start : ptx.index(")", start)]
     return {
         "name": kernel.metadata.name,
         "ptx": ptx,
-        "threads": 32 * kernel.metadata.num_warps,
+        "threads": 32 * _WARPS,
         "shared_bytes": kernel.metadata.shared,
         "num_parameters": entry.count(".param"),
     }

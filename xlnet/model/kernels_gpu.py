@@ -41,7 +41,6 @@ DTYPES = {
     tf.float32: "*fp32",
     tf.int32: "*i32",
 }
-PTX_VERSION = 85  # of CUDA 12.5, which TensorFlow 2.21 is built with
 _BELOW_ALL_RANKS = -(2**31)  # as the rank of a query, which then sees nothing
 
 
@@ -278,17 +277,6 @@ def run_program(
 # ---- compiling ----
 
 
-# Warps of a block, and how many blocks of keys are loaded ahead: the fastest on an H200
-# (benchmarks/README.md). Eight warps hold the tiles of the backward program without spilling
-# registers, but take 1.7 times the time of four.
-_WARPS_AND_STAGES = {
-    "forward": (4, 1),
-    "backward": (4, 1),
-    "distance_query_gradient": (4, 2),
-    "distance_key_gradient": (4, 2),
-}
-
-
 @functools.cache
 def compiled(
     name: str,
@@ -311,15 +299,11 @@ def compiled(
     if importlib.util.find_spec("triton") is None:
         raise wrong("fused_attention", "no triton", "Triton", "pip install triton")
     major, minor = compute_capability
-    warps, stages = _WARPS_AND_STAGES[name]
     request = {
         "name": name,
         "types": types,
         "constants": dict(sizes._asdict(), BLOCK=BLOCK),
         "capability": 10 * major + minor,
-        "warps": warps,
-        "stages": stages,
-        "ptx_version": PTX_VERSION,
     }
     done = subprocess.run(
         [sys.executable, "-m", "xlnet.model.fused_attention"],

@@ -128,8 +128,10 @@ def difference(
         ) -> list[tf.Tensor]:
             """Output and gradients, of `inputs`; given: these and the gradient of the output."""
             *cast, d_output = [tf.cast(x, compute_dtype) for x in given]
-            q, k, v, k_r, *of_weights = cast
-            weights = Weights(*[None] * 5, *of_weights, *[None] * 4)
+            q, k, v, k_r, r_w, r_r, r_s, seg_embed = cast
+            unread: dict[str, Any] = dict.fromkeys(Weights._fields)
+            weights = Weights(**unread)
+            weights = weights._replace(r_w=r_w, r_r=r_r, r_s=r_s, seg_embed=seg_embed)
             output = attention(q, k, v, k_r, weights, stream, drops)
             return [output, *tf.gradients(output, cast, d_output)]
 

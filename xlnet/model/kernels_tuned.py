@@ -84,7 +84,7 @@ def _on_tpu_replica() -> bool:
 def run(
     form: Form, function: Callable[..., Any], constants: tuple, *tensors: tf.Tensor
 ) -> Any:
-    """`function(constants, *tensors)`, a tensor or several; elementwise; in the form.
+    """`function(*constants, *tensors)`, a tensor or several; elementwise; in the form.
 
     A loop: TensorFlow reads and writes memory for each operation, and rounds to bfloat16 after it.
     XLA compiles all of them to one loop over the elements, once for each shape, in less than 0.1 s.
@@ -92,14 +92,14 @@ def run(
     function and constants share the compiled code.
     """
     if form != "loops":
-        return function(constants, *tensors)
+        return function(*constants, *tensors)
 
     def wide(*tensors: tf.Tensor) -> Any:
         dtype = tensors[0].dtype
         cast = []
         for x in tensors:
             cast.append(tf.cast(x, tf.float32) if x.dtype == dtype else x)
-        results = function(constants, *cast)
+        results = function(*constants, *cast)
         return tf.nest.map_structure(lambda x: tf.cast(x, dtype), results)
 
     # The compiled functions are kept as an attribute of the graph: they can only be called in the
@@ -132,9 +132,7 @@ def mask_source_of(
     return [drops.seed, tf.convert_to_tensor(drops.first_index)]
 
 
-def where_kept(
-    x: tf.Tensor, threshold: int, mask_source: Sequence[tf.Tensor]
-) -> tf.Tensor:
+def where_kept(threshold: int, x: tf.Tensor, *mask_source: tf.Tensor) -> tf.Tensor:
     """x with zeros where it is dropped; the others are not scaled yet.
 
     threshold: `Dropout.dropped_of_65536`. mask_source: as `mask_source_of` returns it.
@@ -144,8 +142,7 @@ def where_kept(
     if len(mask_source) == 1:
         kept = mask_source[0]
     else:
-        seed, first_row = mask_source
-        bits = hashed(shape_of(x), seed, first_row)
+        bits = hashed(shape_of(x), *mask_source)
         kept = bits >= tf.constant(threshold << 16, tf.uint32)
     return tf.where_v2(kept, x, tf.zeros([], x.dtype))
 
@@ -168,10 +165,9 @@ def dropout(form: Form, x: tf.Tensor, drops: Dropout) -> tf.Tensor:
 
 
 def _scaled_where_kept(
-    constants: tuple[int, float], x: tf.Tensor, *mask_source: tf.Tensor
+    threshold: int, scale: float, x: tf.Tensor, *mask_source: tf.Tensor
 ) -> tf.Tensor:
-    threshold, scale = constants
-    return where_kept(x * scale, threshold, mask_source)
+    return where_kept(threshold, x * scale, *mask_source)
 
 
 # ---- relative attention ----
@@ -251,7 +247,7 @@ def attend(
         if mask is not None:
             wide += mask.bias
         p = tf.cast(_softmax(form, wide), v.dtype)  # [B,N,T,K]
-        dropped_out_p = run(form, _dropped_out, (threshold,), p, *mask_source)
+        dropped_out_p = run(form, where_kept, (threshold,), p, *mask_source)
         # The scale of dropout is applied after the matmul, where the tensor is narrower.
         output = tf.matmul(dropped_out_p, v) * scale  # [B,N,T,H]
 
@@ -294,16 +290,8 @@ def _softmax(form: Form, score: tf.Tensor) -> tf.Tensor:
     return tf.exp(score - tf.math.log(total))
 
 
-def _dropped_out(
-    constants: tuple[int], p: tf.Tensor, *mask_source: tf.Tensor
-) -> tf.Tensor:
-    """p after dropout, not scaled."""
-    (threshold,) = constants
-    return where_kept(p, threshold, mask_source)
-
-
 def _score_gradient(
-    constants: tuple[int],
+    threshold: int,
     p: tf.Tensor,
     dp: tf.Tensor,
     total: tf.Tensor,
@@ -311,7 +299,7 @@ def _score_gradient(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The gradient of the score, and p after dropout, not scaled. dp: v times the scaled dy; total:
     sum(o dy)."""
-    dropped_out_p = _dropped_out(constants, p, *mask_source)
+    dropped_out_p = where_kept(threshold, p, *mask_source)
     return dropped_out_p * dp - p * total, dropped_out_p
 
 
@@ -398,25 +386,24 @@ def column_sums(x: tf.Tensor) -> tf.Tensor:
 
 
 def _activated(
-    constants: tuple[str, int], z: tf.Tensor, *mask_source: tf.Tensor
+    activation: str, threshold: int, z: tf.Tensor, *mask_source: tf.Tensor
 ) -> tf.Tensor:
     """The activation of z after dropout: zeroed, not yet scaled."""
-    activation, threshold = constants
     value, _ = VALUE_AND_SLOPE[activation](z)
-    return where_kept(value, threshold, mask_source)
+    return where_kept(threshold, value, *mask_source)
 
 
 def _activation_gradient(
-    constants: tuple[str, int],
+    activation: str,
+    threshold: int,
     z: tf.Tensor,
     dvalue: tf.Tensor,
     *mask_source: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The gradient of z, and `_activated` again. dvalue: the gradient of that."""
-    activation, threshold = constants
     value, slope = VALUE_AND_SLOPE[activation](z)
-    dz = where_kept(dvalue, threshold, mask_source) * slope
-    return dz, where_kept(value, threshold, mask_source)
+    dz = where_kept(threshold, dvalue, *mask_source) * slope
+    return dz, where_kept(threshold, value, *mask_source)
 
 
 def gelu(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

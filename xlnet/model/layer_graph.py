@@ -108,11 +108,4 @@ def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
     the first call in all calls. Each call is one operation, which the session inlines: see
     `devices.Devices.session_config`.
     """
-    made = tf2.function(lambda *inputs: function(*inputs), autograph=False)
-
-    def call(*inputs: Any) -> Any:
-        for leaf in tf.nest.flatten(inputs):
-            assert not isinstance(leaf, tf2.Variable)
-        return made(*inputs)
-
-    return call
+    return tf2.function(lambda *inputs: function(*inputs), autograph=False)

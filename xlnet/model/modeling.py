@@ -310,7 +310,9 @@ def layer(
                 kernels_gpu,  # a part of TensorFlow that others do not need
             )
 
-            heads = kernels_gpu.relative_attention(net.run.fused_attention, *inputs)
+            capability = net.run.fused_attention
+            assert capability, "ranks are kept for fused attention alone"
+            heads = kernels_gpu.relative_attention(capability, *inputs)
         else:
             heads = kernels_tuned.relative_attention(net.form, *inputs)
         if stream.query_weights is not None:
@@ -436,10 +438,15 @@ def transformer_xl(
         # layers.
         if mask is not None and not isinstance(mask, Mask):
             mask = Mask(masked=mask)
+        dtype = (
+            input_ids.dtype
+        )  # of indices: int64 stays on a GPU, int32 is a TPU's own
         mask = with_memory(
-            mask, length, memory_length, attn_type, run.same_length, input_ids.dtype
+            mask, length, memory_length, attn_type, run.same_length, dtype
         )
-        content_stream = content_stream_of(net, mask, seg_ids, length, memory_length)
+        content_stream = content_stream_of(
+            net, mask, seg_ids, length, memory_length, dtype
+        )
         query_stream = None
         if query is not None:
             query_stream = query_stream_of(net, content_stream, query, mask, length)
@@ -520,8 +527,10 @@ def content_stream_of(
     seg_ids: Optional[tf.Tensor],
     length: Any,
     memory_length: Any,
+    dtype: tf.DType,
 ) -> Stream:
-    """The content `Stream`: all positions, which see their own token, too. mask: over K keys."""
+    """The content `Stream`: all positions, which see their own token, too. mask: over K keys;
+    dtype: of indices."""
     segments = key_segments = None
     if seg_ids is not None:  # memory counts as segment 0
         of_memory = tf.zeros([shape_of(seg_ids)[0], memory_length], seg_ids.dtype)
@@ -529,19 +538,17 @@ def content_stream_of(
         segments = tf.one_hot(seg_ids, NUM_SEGMENTS, dtype=net.dtype)[:, None]
         key_segments = tf.one_hot(key_ids, NUM_SEGMENTS, dtype=net.dtype)[:, None]
     if mask is not None:
-        # Of the type of other integers: int64 stays on a GPU, int32 is a TPU's own.
-        given = mask.key_rank if seg_ids is None else seg_ids
-        dtype = tf.int64 if given is None else given.dtype
-        own_key = _positions(length, memory_length, dtype)[None]
-        mask = prepared(net, mask._replace(own_key=own_key), segments)
-    return Stream(mask, segments, key_segments)
+        mask = mask._replace(own_key=_positions(length, memory_length, dtype)[None])
+    return Stream(prepared(net, mask, segments), segments, key_segments)
 
 
 def prepared(
-    net: LayerContext, mask: Mask, segments: Optional[tf.Tensor]
-) -> Union[Mask, AdditiveMask]:
+    net: LayerContext, mask: Optional[Mask], segments: Optional[tf.Tensor]
+) -> Union[Mask, AdditiveMask, None]:
     """The mask as attention reads it in all layers: by ranks for fused attention, which covers
     static shapes and networks with segments; numbers for the others."""
+    if mask is None:
+        return None
     # Its programs are called by XLA, so only within a function that it compiles; outside of such a
     # function a network is built for its variables alone.
     is_compiled = tf.get_default_graph().building_function
@@ -575,10 +582,12 @@ def query_stream_of(
             mask = mask._replace(
                 query_rank=tf.gather(mask.query_rank, positions, batch_dims=1)
             )
-    if mask is not None:
-        mask = prepared(net, mask, segments)
     return Stream(
-        mask, segments, content_stream.key_segments, first_distance_index, query.weights
+        prepared(net, mask, segments),
+        segments,
+        content_stream.key_segments,
+        first_distance_index,
+        query.weights,
     )
 
 

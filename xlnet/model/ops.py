@@ -49,13 +49,13 @@ def count_to(size: Any, dtype: tf.DType) -> tf.Tensor:
 
 
 def lookup(table: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-    """Looks up ids [B,T] in table [V,D]: [B,T,D]. The gradient is dense: the table is also that of
-    the softmax."""
+    """Looks up ids [B,T] in table [V,D]: [B,T,D]. The gradient is dense, as the table is also that
+    of the softmax; TensorFlow's would compute indices on the host, for which a GPU would wait."""
 
     @tf.custom_gradient
     def run(table: tf.Tensor) -> Any:
         def gradient(dy: tf.Tensor) -> tf.Tensor:
-            size, width = table.shape.as_list()
+            size, width = shape_of(table)
             rows = tf.reshape(dy, [-1, width])
             return tf.math.unsorted_segment_sum(rows, tf.reshape(ids, [-1]), size)
 
@@ -65,23 +65,10 @@ def lookup(table: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
 
 
 def gather_rows(x: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """Positions `rows` [B,P] of x [B,T,D]: [B,P,D]. TensorFlow's gradient computes indices on the
-    host, for which a GPU would wait."""
-
-    @tf.custom_gradient
-    def run(x: tf.Tensor, rows: tf.Tensor) -> Any:
-        batch, length, width = shape_of(x)
-
-        def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, None]:
-            begins = count_to(batch, rows.dtype) * tf.cast(length, rows.dtype)  # [B]
-            index = tf.reshape(rows + begins[:, None], [-1])
-            of_rows = tf.reshape(dy, [-1, width])
-            dx = tf.math.unsorted_segment_sum(of_rows, index, batch * length)
-            return tf.reshape(dx, [batch, length, width]), None
-
-        return tf.gather(x, rows, batch_dims=1), gradient
-
-    return run(x, rows)
+    """Positions `rows` [B,P] of x [B,T,D]: [B,P,D]."""
+    batch, length, width = shape_of(x)
+    begins = count_to(batch, rows.dtype) * tf.cast(length, rows.dtype)  # [B]
+    return lookup(tf.reshape(x, [batch * length, width]), rows + begins[:, None])
 
 
 def in_rows(x: tf.Tensor) -> tf.Tensor:

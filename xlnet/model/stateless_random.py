@@ -50,7 +50,7 @@ def fold_in(seed: tf.Tensor, number: Any) -> tf.Tensor:
 def _in_low_half(number: Any) -> tf.Tensor:
     if isinstance(number, int):
         return tf.constant(number & _LOW_HALF, tf.uint64)
-    return _in_64_bits(number) & tf.constant(_LOW_HALF, tf.uint64)
+    return _integer(number, tf.uint64) & tf.constant(_LOW_HALF, tf.uint64)
 
 
 def _in_high_half(number: Any) -> tf.Tensor:
@@ -139,22 +139,20 @@ def mixed(x: tf.Tensor) -> tf.Tensor:
 
 def in_32_bits(number: Any) -> tf.Tensor:
     """uint32 of an int or a tensor, without its higher bits."""
-    if isinstance(number, int):
-        return tf.constant(number, tf.uint32)
-    return tf.cast(number, tf.uint32)
+    return _integer(number, tf.uint32)
 
 
-def _in_64_bits(number: Any) -> tf.Tensor:
-    """uint64 of an int or a tensor."""
+def _integer(number: Any, dtype: tf.DType) -> tf.Tensor:
+    """An int or a tensor in this type."""
     if isinstance(number, int):
-        return tf.constant(number, tf.uint64)
-    return tf.cast(number, tf.uint64)
+        return tf.constant(number, dtype)
+    return tf.cast(number, dtype)
 
 
 def _words_of_rows(rows: Any, count: Any, seed: tf.Tensor, first_row: Any) -> tf.Tensor:
     """uint32 [rows, at least `count`]; each row uses its own values of the counter."""
     groups = -(-count // _GROUP)
-    passed = _in_64_bits(first_row) * _in_64_bits(groups)
+    passed = _integer(first_row, tf.uint64) * _integer(groups, tf.uint64)
     return _whole_numbers([rows, groups * _GROUP], seed, passed, tf.uint32)
 
 
@@ -167,7 +165,7 @@ def _whole_numbers(
     # The key is the seed itself, of either type. TensorFlow derives another key under XLA.
     if key.dtype != tf.uint64:
         key = tf.reshape(tf.bitcast(key, tf.uint64), [1])
-    counter = tf.stack([_in_64_bits(passed), _in_64_bits(0)])
+    counter = tf.stack([_integer(passed, tf.uint64), tf.constant(0, tf.uint64)])
     return tf.raw_ops.StatelessRandomUniformFullIntV2(
         shape=shape, key=key, counter=counter, alg=_PHILOX, dtype=dtype
     )
