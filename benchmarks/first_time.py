@@ -11,8 +11,8 @@ both of these, the seconds and the verdict of the run.
 import csv
 import dataclasses
 import glob
-import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -66,12 +66,14 @@ class Case:
 
 def settings_in(data, directory):
     """The settings by name; their files are written into `directory`."""
+    cases = {}
 
-    def table(name, header, rows):
-        path = os.path.join(directory, name)
+    def add(name, rows, columns=("text", "label"), is_pretrained=True, **flags):
+        path = os.path.join(directory, f"{len(cases)}.csv")
         with open(path, "w", encoding="utf-8", newline="") as f:
-            csv.writer(f).writerows([header, *rows])
-        return path
+            csv.writer(f).writerows([columns, *rows])
+        flags.update(text_a_column=columns[0], label_column="label")
+        cases[name] = Case(path, flags, is_pretrained=is_pretrained)
 
     def lines_of(*parts):
         with open(os.path.join(data, *parts), encoding="utf-8-sig") as f:
@@ -80,22 +82,33 @@ def settings_in(data, directory):
     def cells_of(*parts):
         return [line.split("\t") for line in lines_of(*parts)[1:] if line]
 
-    text = dict(text_a_column="text", label_column="label")
-    pair = dict(text_a_column="a", text_b_column="b", label_column="label")
     sst = cells_of("glue", "SST-2", "train.tsv")
+    add("SST-2", sst[:ROWS])
+    add("SST-2, 2,000 rows", sst[:2000])
+
     with open(os.path.join(data, "ag_news_csv", "train.csv"), encoding="utf-8") as f:
         news = [[row[1] + " " + row[2], row[0]] for row in csv.reader(f)]
+    add("topics", news[:ROWS])
+    add("topics, from scratch", news[:ROWS], is_pretrained=False)
+    add("topics, 64 rows", news[:64])
     sports = [[body, str(topic == "2")] for body, topic in news if topic != "3"]
     rare = [row for row in sports if row[1] == "True"][:50]
     rare += [row for row in sports if row[1] == "False"][:950]
-    mrpc = cells_of("glue", "MRPC", "train.tsv")
-    sts = cells_of("glue", "STS-B", "train.tsv")
-    topics = ("world", "sports", "business", "science")
+    add("imbalanced, 5 %", rare)
     # Two news in a row have the topics of both.
+    topics = ("world", "sports", "business", "science")
     several = []
     for first, second in zip(news[0:1000:2], news[1:1000:2]):
         names = sorted({topics[int(each[1]) - 1] for each in (first, second)})
         several.append([f"{first[0][:200]} {second[0][:200]}", ",".join(names)])
+    add("multi-label", several, multi_label=True)
+
+    pair = ("a", "b", "label")
+    sts = [row[7:10] for row in cells_of("glue", "STS-B", "train.tsv")[:ROWS]]
+    add("regression, STS-B", sts, pair, text_b_column="b", is_regression=True)
+    mrpc = cells_of("glue", "MRPC", "train.tsv")[:ROWS]
+    rows = [[row[3], row[4], row[0]] for row in mrpc]
+    add("pairs, MRPC", rows, pair, text_b_column="b")
     choices = []
     articles = sorted(glob.glob(os.path.join(data, "RACE", "train", "middle", "*")))
     for path in articles[:125]:
@@ -104,55 +117,27 @@ def settings_in(data, directory):
             article["questions"], article["options"], article["answers"]
         ):
             choices.append([article["article"], question, *options[:4], answer])
-    chinese = cells_of("ChnSentiCorp", "train.tsv")
-    with open(os.path.join(directory, "ner.txt"), "w", encoding="utf-8") as f:
-        sentences = "\n".join(lines_of("conll2003_bio2", "train.txt")).split("\n\n")
-        f.write("\n\n".join(sentences[1:ROWS]) + "\n")
-    squad = files.read_json(os.path.join(data, "squad", "train-v1.1.json"), "squad")
-    with open(os.path.join(directory, "squad.json"), "w", encoding="utf-8") as f:
-        json.dump(dict(squad, data=squad["data"][:3]), f)
     letters = ["first", "second", "third", "fourth"]
-    sentiment = table("sst.csv", ["text", "label"], sst[:ROWS])
-    topic = table("news.csv", ["text", "label"], news[:ROWS])
-    return {
-        "SST-2": Case(sentiment, text),
-        "SST-2, 2,000 rows": Case(
-            table("more.csv", ["text", "label"], sst[:2000]), text
-        ),
-        "topics": Case(topic, text),
-        "topics, from scratch": Case(topic, text, is_pretrained=False),
-        "topics, 64 rows": Case(table("few.csv", ["text", "label"], news[:64]), text),
-        "imbalanced, 5 %": Case(table("rare.csv", ["text", "label"], rare), text),
-        "multi-label": Case(
-            table("several.csv", ["text", "label"], several),
-            dict(text, multi_label=True),
-        ),
-        "regression, STS-B": Case(
-            table("sts.csv", ["a", "b", "label"], [row[7:10] for row in sts[:ROWS]]),
-            dict(pair, is_regression=True),
-        ),
-        "pairs, MRPC": Case(
-            table(
-                "mrpc.csv",
-                ["a", "b", "label"],
-                [[row[3], row[4], row[0]] for row in mrpc[:ROWS]],
-            ),
-            pair,
-        ),
-        "choices, RACE": Case(
-            table("race.csv", ["text", "question", *letters, "label"], choices),
-            dict(text, text_b_column="question", choice_columns=",".join(letters)),
-        ),
-        "CoNLL-2003": Case(os.path.join(directory, "ner.txt"), {}, "tag"),
-        "SQuAD": Case(os.path.join(directory, "squad.json"), {}, "squad"),
-        "Chinese, from scratch": Case(
-            table(
-                "chinese.csv", ["text", "label"], [row[::-1] for row in chinese[:1000]]
-            ),
-            text,
-            is_pretrained=False,
-        ),
-    }
+    add(
+        "choices, RACE",
+        choices,
+        ("text", "question", *letters, "label"),
+        text_b_column="question",
+        choice_columns=",".join(letters),
+    )
+
+    tags = os.path.join(directory, "ner.txt")
+    sentences = "\n".join(lines_of("conll2003_bio2", "train.txt")).split("\n\n")
+    pathlib.Path(tags).write_text("\n\n".join(sentences[1:ROWS]) + "\n", "utf-8")
+    cases["CoNLL-2003"] = Case(tags, {}, "tag")
+    questions = os.path.join(directory, "squad.json")
+    squad = files.read_json(os.path.join(data, "squad", "train-v1.1.json"), "squad")
+    files.write_json(questions, dict(squad, data=squad["data"][:3]))
+    cases["SQuAD"] = Case(questions, {}, "squad")
+
+    reviews = cells_of("ChnSentiCorp", "train.tsv")[:1000]
+    add("Chinese, from scratch", [row[::-1] for row in reviews], is_pretrained=False)
+    return cases
 
 
 def main(arguments):
@@ -191,7 +176,7 @@ def row_of(name, case, sample, directory):
     best = found["checkpoints"][-1]
     metric = next(key for key in best if key != "step")
     constant = (found["constant_answer"] or {}).get(metric)
-    words = of_words(case, metric) if case.program == "classify" else None
+    words = of_words(name, case, metric) if case.program == "classify" else None
     verdict = []
     for line in [*done.stderr.split("\n"), *done.stdout.split("\n")]:
         if line.startswith("verdict: "):
@@ -219,7 +204,7 @@ def from_scratch(name, case, sample, directory):
     return dict(spiece_model_file=spiece, model_config_path=config)
 
 
-def of_words(case, metric):
+def of_words(name, case, metric):
     """The metric of a logistic regression, or of a ridge regression, on words; of several labels
     with the threshold that is best for these rows, as ours."""
     settings = ClassifierSettings(
@@ -232,7 +217,7 @@ def of_words(case, metric):
     task = custom.resolve_task(settings)
     parts = parsing.read_parts(task, case.path, "train", True)
     gold = {part: task.scorer.gold_labels(rows) for part, rows in parts.items()}
-    words = TfidfVectorizer(token_pattern=r"\w" if "chinese" in case.path else r"\w+")
+    words = TfidfVectorizer(token_pattern=r"\w" if "Chinese" in name else r"\w+")
     choices = task.head.num_choices(False)
     texts = {}
     for part, rows in parts.items():

@@ -64,11 +64,6 @@ class BenchmarkSettings:
         None,
         "Python with keras-hub, TensorFlow and JAX, from the same script; it has no pretraining",
     )
-    halves: bool = setting(
-        False,
-        "also time inference as two halves of a batch side by side, each "
-        "on half of the cores, as run_classifier.py answers on a CPU",
-    )
     xla: bool = setting(False, "also time training steps of this library with --xla")
     device: str = setting(
         "cpu",
@@ -93,35 +88,30 @@ def main(settings):
             raise wrong(name, python, "a program")
     if settings.compiled and not settings.huggingface:
         raise wrong("compiled", "no huggingface", "--huggingface")
-    if settings.device == "gpu" and (settings.kerashub or settings.halves):
-        raise wrong("device", "gpu", "cpu, as of --kerashub and --halves")
+    if settings.device == "gpu" and settings.kerashub:
+        raise wrong("device", "gpu", "cpu, as of --kerashub")
     if settings.device == "cpu" and settings.peak_tflops:
         raise wrong("peak_tflops", "device cpu", "--device=gpu")
-    works = []
-    for name in chosen("works", settings.works, WORKS):
-        works.append((name, chosen_work(name, settings)))
+    names = chosen("works", settings.works, WORKS)
     precisions = chosen("precisions", settings.precisions, PRECISIONS)
     architecture = XLNetConfig(json_path=settings.model_config_path).to_dict()
     architecture["n_layer"] = settings.n_layer or architecture["n_layer"]
+    on_device = device(settings.device)
     print(
-        "{}, {}, {} cores, on {}, {} layers, d_model {}; medians of {} steps".format(
-            time.strftime("%Y-%m-%d"),
-            platform.machine(),
-            os.cpu_count(),
-            device(settings.device),
-            architecture["n_layer"],
-            architecture["d_model"],
-            settings.repeats,
-        ),
-        flush=True,
+        f"{time.strftime('%Y-%m-%d')}, {platform.machine()}, {os.cpu_count()} cores, on "
+        f"{on_device}, {architecture['n_layer']} layers, d_model {architecture['d_model']}; "
+        f"medians of {settings.repeats} steps"
     )
     print(
-        "| work | system | wall s | CPU s | tokens/s | peak GiB | times the matmuls |\n"
+        "| work | system | wall s | CPU s | tokens/s | peak GiB | utilization |\n"
         "|---|---|---|---|---|---|---|",
         flush=True,
     )
     versions = set()
-    for name, work in works:
+    for name in names:
+        work = WORKS[name]
+        batch, length = settings.batch or work.batch, settings.length or work.length
+        work = dataclasses.replace(work, batch=batch, length=length)
         for precision in precisions:
             title = f"{name} {work.batch} × {work.length}, {precision}"
             versions |= compare(title, work, precision, architecture, settings)
@@ -151,46 +141,51 @@ def device(name):
     return devices.gpu_names(found)
 
 
-def chosen_work(name, settings):
-    """The named work with the sizes that the settings change."""
-    work = WORKS[name].resized(settings.batch, settings.length)
-    if settings.halves and work.kind == "infer" and work.batch % 2:
-        raise wrong("halves", f"{work.batch} rows", "an even number")
-    return work
-
-
 def compare(title, work, precision, architecture, settings):
     """Times one work on all systems, prints their rows and ratios; returns the versions."""
     base = dict(
+        work=dataclasses.asdict(work),
         config=architecture,
         precision=precision,
         repeats=settings.repeats,
         warm_up=settings.warm_up,
         recompute=False,
         compiled=False,
-        at_once=1,
         device=settings.device,
     )
     results = {}
     for system, python, worker, options in systems(work.kind, settings):
         try:
-            results[system] = measure(python, worker, work, dict(base, **options))
+            results[system] = measure(python, worker, dict(base, **options))
         except UserError as error:
             if system.startswith(OURS):
                 raise
             print(f"| {title} | {system} | {error} |", flush=True)
-    ours, total = results[OURS], costs.step_operations(architecture, work)
+    operations = costs.step_operations(architecture, work)
     for system, result in results.items():
-        products = in_products(result, ours, total, settings)
-        print(row(title, system, result, work, products), flush=True)
-    for system in list(results)[1:]:
-        print(ratios(title, system, results[system], ours), flush=True)
+        utilization = ""
+        if settings.peak_tflops:
+            rate = operations / result["wall"] / 1e12
+            utilization = f"{100 * rate / settings.peak_tflops:.1f} %"
+        print(
+            f"| {title} | {system} | {result['wall']:.4f} | {result['processor']:.4f} | "
+            f"{work.tokens / result['wall']:.0f} | {result['peak_gib']:.2f} | {utilization} |"
+        )
+    ours = results[OURS]
+    for system, other in list(results.items())[1:]:
+        ratios = []
+        for name in ("wall", "processor", "peak_gib"):
+            ratios.append(f"{other[name] / ours[name]:.2f}")
+        wall, processor, peak = ratios
+        title_of_ratio = f"ratio {system} / this library"
+        print(f"| {title} | {title_of_ratio} | {wall} | {processor} | | {peak} | |")
+    sys.stdout.flush()
     return {result["version"] for result in results.values()}
 
 
 def systems(kind, settings):
-    """The systems that do a kind of work, this library first: (name, Python, worker, its options).
-    JAX has threads that cannot be limited here: it does not answer halves."""
+    """The systems that do a kind of work, this library first: (name, Python, worker, its
+    options)."""
     found = [(OURS, sys.executable, "time_xlnet.py", {})]
     if settings.recompute and kind != "infer":
         options = {"recompute": True}
@@ -207,33 +202,16 @@ def systems(kind, settings):
         for backend in ("tensorflow", "jax"):
             name, options = "KerasHub on " + backend, {"backend": backend}
             found.append((name, settings.kerashub, "time_kerashub.py", options))
-    if not settings.halves or kind != "infer":
-        return found
-    with_halves = []
-    for name, python, worker, options in found:
-        with_halves.append((name, python, worker, options))
-        if options.get("backend") != "jax":
-            halves = dict(options, at_once=2)
-            with_halves.append((name + ", two halves", python, worker, halves))
-    return with_halves
+    return found
 
 
-def measure(python, worker, work, options):
-    """Runs one worker; returns its measurements, the times as medians.
-
-    It does its part of the work's rows `at_once` times side by side, each on its part of the cores.
-    """
-    at_once = options["at_once"]
-    part = dataclasses.replace(work, batch=work.batch // at_once)
-    threads = str(max(1, os.cpu_count() // at_once))
+def measure(python, worker, options):
+    """Runs one worker; returns its measurements, the times as medians."""
     environment = dict(os.environ)
     if options["device"] == "cpu":
         environment["CUDA_VISIBLE_DEVICES"] = "-1"
-    if at_once > 1:
-        environment.update(TF_NUM_INTRAOP_THREADS=threads, OMP_NUM_THREADS=threads)
-    request = json.dumps(dict(options, work=dataclasses.asdict(part)))
     done = subprocess.run(
-        [python, os.path.join(ROOT, "benchmarks", worker), request],
+        [python, os.path.join(ROOT, "benchmarks", worker), json.dumps(options)],
         capture_output=True,
         text=True,
         env=environment,
@@ -245,44 +223,6 @@ def measure(python, worker, work, options):
     for clock in ("wall", "processor"):
         result[clock] = statistics.median(result[clock])
     return result
-
-
-def in_products(result, ours, operations, settings):
-    """A time as a multiple of that of the matmuls alone, at the rate of a large one; on a GPU also
-    the utilisation of its peak, on a CPU also the multiple of CPU time."""
-    wall = "{:.2f}".format(result["wall"] * ours["matrix_rate"] / operations)
-    if settings.device == "cpu":
-        return wall + " (CPU time: {:.2f})".format(
-            result["processor"] * ours["matrix_rate_processor"] / operations
-        )
-    if settings.peak_tflops:
-        return wall + " (utilisation: {:.1f} %)".format(
-            100 * operations / result["wall"] / 1e12 / settings.peak_tflops
-        )
-    return wall
-
-
-def row(title, system, result, work, products):
-    """`products`: the time in other words, see `in_products`."""
-    return "| {} | {} | {:.4f} | {:.4f} | {:.0f} | {:.2f} | {} |".format(
-        title,
-        system,
-        result["wall"],
-        result["processor"],
-        work.tokens / result["wall"],
-        result["peak_gib"],
-        products,
-    )
-
-
-def ratios(title, system, other, ours):
-    return "| {} | ratio {} / this library | {:.2f} | {:.2f} | | {:.2f} | |".format(
-        title,
-        system,
-        other["wall"] / ours["wall"],
-        other["processor"] / ours["processor"],
-        other["peak_gib"] / ours["peak_gib"],
-    )
 
 
 if __name__ == "__main__":

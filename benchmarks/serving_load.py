@@ -22,9 +22,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 from repository import ROOT
@@ -71,7 +69,7 @@ class LoadBenchmark(Settings):
     tokens: int = setting(32, "generated tokens of a text, at most", minimum=1)
 
 
-def main(settings: LoadBenchmark) -> None:
+def main(settings):
     """Prints two tables."""
     devices.set_up_process()
     config = XLNetConfig(json_path=settings.model_config_path)
@@ -171,7 +169,7 @@ def make_texts(tokenizer, pieces, count):
 
 
 @contextmanager
-def served(model_dir: str) -> Iterator[int]:
+def served(model_dir):
     """The port of a server of a model directory."""
     flags = [f"--model_dir={model_dir}", "--name=m", "--port=0"]
     with subprocess.Popen(
@@ -182,7 +180,6 @@ def served(model_dir: str) -> Iterator[int]:
         text=True,
     ) as process:
         try:
-            assert process.stdout is not None
             line = process.stdout.readline()
             # The log is a line for each request: a full pipe would stop the server.
             threading.Thread(target=process.stdout.read, daemon=True).start()
@@ -191,15 +188,15 @@ def served(model_dir: str) -> Iterator[int]:
             process.kill()
 
 
-def request(signature: str, instances: list[str], **parameters: Any) -> bytes:
+def request(signature, instances, **parameters):
     """The body of a request."""
-    body: dict[str, Any] = {"signature_name": signature, "instances": instances}
+    body = {"signature_name": signature, "instances": instances}
     if parameters:
         body["parameters"] = parameters
     return json.dumps(body).encode()
 
 
-def ask(port: int, body: bytes) -> dict[str, Any]:
+def ask(port, body):
     """The answer to a request."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT)
     connection.request("POST", "/v1/models/m:predict", body)
@@ -211,19 +208,13 @@ def ask(port: int, body: bytes) -> dict[str, Any]:
     return content
 
 
-def show(
-    port: int,
-    settings: LoadBenchmark,
-    light: dict[str, bytes],
-    heavy: str,
-    heavy_body: bytes,
-) -> None:
+def show(port, settings, light, heavy, heavy_body):
     """Prints a line of the first table for each light client."""
     # The heavy one, too: a server that refuses it has no load.
     for body in (*light.values(), heavy_body):
         ask(port, body)
-    alone: dict[str, list[float]] = {name: [] for name in light}
-    beside: dict[str, list[float]] = {name: [] for name in light}
+    alone = {name: [] for name in light}
+    beside = {name: [] for name in light}
     # In turn, so that other work on the machine meets both.
     for _ in range(settings.rounds):
         for name, body in light.items():
@@ -241,9 +232,9 @@ def show(
         )
 
 
-def times(port: int, body: bytes, seconds: float) -> list[float]:
+def times(port, body, seconds):
     """The times of requests, one after the other [s]; at least three of them."""
-    found: list[float] = []
+    found = []
     end = time.monotonic() + seconds
     while time.monotonic() < end or len(found) < 3:
         began = time.monotonic()
@@ -253,12 +244,12 @@ def times(port: int, body: bytes, seconds: float) -> list[float]:
 
 
 @contextmanager
-def repeated(port: int, body: bytes) -> Iterator[None]:
+def repeated(port, body):
     """A client that sends a request again and again, and leaves at the end of the block."""
     is_over = threading.Event()
-    connections: list[http.client.HTTPConnection] = []
+    connections = []
 
-    def loop() -> None:
+    def loop():
         while not is_over.is_set():
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT)
             connections.append(connection)
@@ -281,7 +272,7 @@ def repeated(port: int, body: bytes) -> Iterator[None]:
         time.sleep(_PAUSE)
 
 
-def show_generation(port: int, most: int, texts: list[str]) -> None:
+def show_generation(port, most, texts):
     """Prints the tokens a second of one client, of a list of texts, and of as many clients.
     most: tokens of a text."""
     how = {"max_tokens": most, "seed": 1}
@@ -293,7 +284,7 @@ def show_generation(port: int, most: int, texts: list[str]) -> None:
         f"{count} clients": [request("generate", [one], **how) for one in prompts],
     }
     # In turn, so that other work on the machine meets all of them.
-    rates: dict[str, list[float]] = {name: [] for name in works}
+    rates = {name: [] for name in works}
     for _ in range(3):
         for name, bodies in works.items():
             began = time.monotonic()
@@ -303,7 +294,7 @@ def show_generation(port: int, most: int, texts: list[str]) -> None:
         print(f"| {name} | {np.median(found):.1f} |", flush=True)
 
 
-def generated_tokens(port: int, bodies: list[bytes]) -> int:
+def generated_tokens(port, bodies):
     """How many tokens are generated for requests that are sent at the same time."""
     total = 0
     with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:

@@ -118,7 +118,7 @@ def main():
     step = Step(work, options["config"], precision, options["compiled"], device)
     versions = f"torch {torch.__version__}, transformers {transformers.__version__}"
     peak = peak_gib if device == "cuda" else None
-    works.measure(step, options, peak, version=versions)
+    works.measure(step, options, versions, peak)
 
 
 if __name__ == "__main__":

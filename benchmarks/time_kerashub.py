@@ -73,7 +73,7 @@ def main():
     hub = importlib.import_module("keras_hub").__version__
     backend = importlib.import_module(options["backend"]).__version__
     versions = f"keras_hub {hub}, {options['backend']} {backend}"
-    works.measure(step, options, version=versions)
+    works.measure(step, options, versions)
 
 
 if __name__ == "__main__":

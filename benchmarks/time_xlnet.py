@@ -2,7 +2,6 @@
 
 from unittest import mock
 
-import numpy as np
 import repository  # finds the library
 import work as works
 
@@ -14,7 +13,6 @@ import tensorflow.compat.v1 as tf
 from xlnet.engine import optimizer, progress, train_step
 from xlnet.engine.devices import connect
 from xlnet.model import heads, kernels_tuned, modeling
-from xlnet.model.parameters import DTYPES
 from xlnet.pretraining import objectives
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import RunConfig, XLNetConfig
@@ -132,40 +130,19 @@ def training_step(work, config, run, inputs, xla):
     return train, loss
 
 
-def matrix_rates(dtype, rows, columns, repeats=8):
-    """Rate of a large matrix product [floating-point operations/s]: per second of wall time (the
-    best of some), per second of processor time (the median)."""
-    with tf.Graph().as_default(), tf.Session() as session:
-        a = tf.Variable(tf.ones([rows, columns], dtype))
-        b = tf.Variable(tf.ones([columns, rows], dtype))
-        session.run(tf.global_variables_initializer())
-        product = tf.matmul(a, b).op
-        wall, processor = works.seconds(
-            lambda: session.run(product), repeats, warm_up=2
-        )
-    operations = 2 * rows**2 * columns
-    return operations / min(wall), operations / float(np.median(processor))
-
-
 def main():
     options = works.arguments()
     tf.disable_eager_execution()
     work = works.Work(**options["work"])
     config = XLNetConfig(**options["config"])
     fetches, feed, session_config = build(work, config, options)  # sets up the devices
-    if options["device"] == "gpu":
-        rates = matrix_rates(DTYPES[options["precision"]], 8192, 8192)
-    else:
-        rates = matrix_rates(tf.float32, 2048, 3072)
     with tf.Session(config=session_config) as session:
         session.run(tf.global_variables_initializer())
         works.measure(
             lambda: session.run(fetches, feed),
             options,
+            "TensorFlow " + tf.__version__,
             progress.memory_gib,
-            matrix_rate=rates[0],
-            matrix_rate_processor=rates[1],
-            version="TensorFlow " + tf.__version__,
         )
 
 

@@ -1,6 +1,5 @@
 """The pieces of work that are timed, and how: shared by all systems, needs only NumPy."""
 
-import concurrent.futures
 import dataclasses
 import json
 import resource
@@ -27,12 +26,6 @@ class Work:
     @property
     def tokens(self):
         return self.batch * self.length
-
-    def resized(self, batch, length):
-        """The same with other sizes; None: as it is."""
-        return dataclasses.replace(
-            self, batch=batch or self.batch, length=length or self.length
-        )
 
 
 WORKS = {
@@ -68,46 +61,26 @@ def batch(work, vocabulary, seed=0):
     return arrays
 
 
-def side_by_side(step, number):
-    """`number` calls of `step` at once, each in a thread, as one step."""
-    if number == 1:
-        return step
-    pool = concurrent.futures.ThreadPoolExecutor(number)
-
-    def steps():
-        for running in [pool.submit(step) for _ in range(number)]:
-            running.result()
-
-    return steps
-
-
-def seconds(step, repeats, warm_up):
-    """Wall and processor times of `repeats` calls of `step` [s], after `warm_up` calls.
+def measure(step, options, version, peak_gib=None):
+    """Times calls of `step`, then prints the measurements of this process as one JSON line, for
+    run.py: wall and processor times [s].
 
     The processor time of all threads hardly depends on what else the machine does; the wall time
     does.
-    """
-    wall, processor = [], []
-    for call in range(warm_up + repeats):
-        start, start_processor = time.perf_counter(), time.process_time()
-        step()
-        if call >= warm_up:
-            wall.append(time.perf_counter() - start)
-            processor.append(time.process_time() - start_processor)
-    return wall, processor
-
-
-def measure(step, options, peak_gib=None, **more):
-    """Times `step`, then prints the measurements of this process as one JSON line, for run.py.
 
     peak_gib: function that returns the peak memory of a GPU; None: that of this process.
     """
-    steps = side_by_side(step, options["at_once"])
-    wall, processor = seconds(steps, options["repeats"], options["warm_up"])
+    wall, processor = [], []
+    for call in range(options["warm_up"] + options["repeats"]):
+        start, start_processor = time.perf_counter(), time.process_time()
+        step()
+        if call >= options["warm_up"]:
+            wall.append(time.perf_counter() - start)
+            processor.append(time.process_time() - start_processor)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     if peak_gib:
         peak = peak_gib()
-    measured = dict(more, wall=wall, processor=processor, peak_gib=peak)
+    measured = dict(version=version, wall=wall, processor=processor, peak_gib=peak)
     print(json.dumps(measured), flush=True)
 
 

@@ -7,19 +7,15 @@ its compiler says of memory, operations and bytes.
 
 Nothing runs. A program that does not fit the memory is refused. For h100 XLA's flags are read
 from XLA_FLAGS, so their effect on the kernels can be seen; give --xla_gpu_autotune_level=0, as
-kernels cannot be timed. With --replicas=4 the loss and the gradients are summed over four chips, as
-tf.distribute does after this program.
+kernels cannot be timed.
 """
 
 import argparse
-import json
 import math
 import os
 import re
 import time
 from typing import NamedTuple
-
-import numpy as np
 
 H100 = """
 gpu_device_info {
@@ -83,34 +79,9 @@ def devices_of(chip):
     return topologies.get_topology_desc(**arguments).devices
 
 
-def sum_results(module, replicas, kept):
-    """Sums over replicas what the program returns, loss and gradients; but not the last `kept`
-    results."""
-    from jax._src.lib.mlir import ir
-    from jax._src.lib.mlir.dialects import hlo
-
-    for main in module.body.operations:
-        if ir.StringAttr(main.attributes["sym_name"]).value == "main":
-            break
-    block = main.regions[0].blocks[0]
-    done = list(block.operations)[-1]
-    groups = ir.DenseElementsAttr.get(
-        np.arange(replicas, dtype="int64").reshape(1, replicas)
-    )
-    for index, value in enumerate(list(done.operands)[: len(done.operands) - kept]):
-        kind = ir.RankedTensorType(value.type)
-        with ir.InsertionPoint(done), ir.Location.unknown():
-            total = hlo.AllReduceOp([kind], [value], groups)
-            scalar = ir.RankedTensorType.get([], kind.element_type)
-            adder = total.regions[0].blocks.append(scalar, scalar)
-            with ir.InsertionPoint(adder):
-                hlo.return_([hlo.add(*adder.arguments)])
-        done.operands[index] = total.results[0]
-
-
-def compiled(directory, chip, replicas):
+def compiled(directory, chip):
     """(the compiled program, the name of the chip, the seconds that it took)."""
-    devices = devices_of(chip)
+    devices = devices_of(chip)[:1]
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -119,21 +90,11 @@ def compiled(directory, chip, replicas):
     from jax._src.lib.mlir import ir
     from run_step import stablehlo
 
-    options = xla_client.CompileOptions()
-    options.num_replicas = replicas
-    assignment = np.arange(replicas).reshape(replicas, 1)
     with mlir.make_ir_context():
         module = ir.Module.parse(stablehlo(directory))
-        if replicas > 1:
-            with open(os.path.join(directory, "step.json"), encoding="utf-8") as file:
-                has_memory = json.load(file)["work"]["memory"] > 0
-            sum_results(
-                module, replicas, int(has_memory)
-            )  # each replica has its own memory
-            options.device_assignment = xla_client.DeviceAssignment.create(assignment)
         began = time.time()
         found = devices[0].client.compile(
-            module, xla_client.DeviceList(tuple(devices[:replicas])), options
+            module, xla_client.DeviceList(tuple(devices)), xla_client.CompileOptions()
         )
     return found, devices[0].device_kind, time.time() - began
 
@@ -153,72 +114,38 @@ def print_costs(program, chip):
     cost = program.cost_analysis()
     print(
         f"{cost['flops']:.3g} operations, {cost['bytes accessed'] / 1e9:.1f} GB accessed, as its "
-        "compiler counts: of a loop it counts one turn"
+        "compiler counts"
     )
 
 
 def print_traffic(module, top):
-    """Prints what the kernels of a compiled program read and write, and those that do most; those
-    of a loop as often as it runs.
+    """Prints what the kernels of a compiled program read and write, and those that do most.
 
     The operands and the results of each kernel, without workspaces. A kernel that reads an operand
     twice, or finds it in a cache, is counted once; what stays in a TPU's fast memory, space 1 and
-    above, is not counted. Of a stacked tensor only the slice that a kernel reads or writes counts.
+    above, is not counted.
     """
-    kernels = kernels_of(computations_of(module), "ENTRY")
-    count = read = written = cycles = 0
-    for kernel in kernels:
-        count += kernel.times
-        read += kernel.times * kernel.read
-        written += kernel.times * kernel.written
-        cycles += kernel.times * kernel.cycles
+    kernels = kernels_of(module)
+    read = sum(kernel.read for kernel in kernels)
+    written = sum(kernel.written for kernel in kernels)
+    cycles = sum(kernel.cycles for kernel in kernels)
     print(
-        f"{count} kernels and copies, of {len(kernels)} in the "
-        f"program, read {read / 1e9:.1f} GB and write {written / 1e9:.1f} GB, "
-        f"{(read + written) / 1e9:.1f} GB together"
+        f"{len(kernels)} kernels and copies read {read / 1e9:.1f} GB and write "
+        f"{written / 1e9:.1f} GB, {(read + written) / 1e9:.1f} GB together"
     )
     # a TPU's compiler estimates them, but not those of copies between memories
     if cycles:
         print(f"{cycles:.3g} cycles, as the compiler estimates")
-    kernels.sort(key=lambda one: -one.times * (one.read + one.written))
+    kernels.sort(key=lambda one: -one.read - one.written)
     for one in kernels[:top]:
         size = (one.read + one.written) / 1e6
-        print(f"{one.times:3} x {size:8.1f} MB  {one.name}  {one.shape[:80]}")
-    reduced = re.findall(r"= (\(.*?\)|\S+) all-reduce(?:-start)?\(", module)
-    if reduced:
-        total = sum(bytes_of(shape) for shape in reduced)
-        print(f"{len(reduced)} all-reduces of {total / 1e6:.0f} MB together")
-
-
-def computations_of(module):
-    """The lines of each computation of a program, by its name; of the first one by "ENTRY"."""
-    computations, lines = {}, None
-    for line in module.splitlines():
-        found = re.match(r"(ENTRY )?%?([\w.\-]+) .*\{$", line)
-        if found:
-            lines = computations["ENTRY" if found.group(1) else found.group(2)] = []
-        elif lines is not None:
-            lines.append(line)
-    return computations
-
-
-def operations_of(lines):
-    """(name, shape, kind, names of the operands, the rest) of each operation of a computation."""
-    for line in lines:
-        found = re.match(
-            r"\s+(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([\w\-]+)\((.*)", line
-        )
-        if found:
-            name, shape, kind, rest = found.groups()
-            operands = re.findall(r"%([\w.\-]+)", rest.split("), ")[0])
-            yield name, shape, kind, operands, rest
+        print(f"{size:8.1f} MB  {one.name}  {one.shape[:80]}")
 
 
 class Kernel(NamedTuple):
-    """A kernel or a copy: how often a step runs it; bytes that it reads and writes each time; its
-    cycles, as the compiler of TPUs estimates."""
+    """A kernel or a copy: bytes that it reads and writes; its cycles, as the compiler of TPUs
+    estimates."""
 
-    times: int
     read: int
     written: int
     cycles: int
@@ -226,70 +153,26 @@ class Kernel(NamedTuple):
     shape: str
 
 
-def kernels_of(computations, computation):
-    """The `Kernel`s of a computation and of its loops."""
-    sizes, kernels, old = {}, [], {}  # old: bytes of a result that are not written
-    for name, shape, kind, operands, rest in operations_of(computations[computation]):
+def kernels_of(module):
+    """The `Kernel`s of a program: it has no loops."""
+    entry = module[module.index("\nENTRY ") :].split("\n}")[0]
+    sizes, kernels = {}, []
+    for line in entry.splitlines():
+        found = re.match(
+            r"\s+(?:ROOT )?%?([\w.\-]+) = (\(.*?\)|\S+) ([\w\-]+)\((.*)", line
+        )
+        if not found:
+            continue
+        name, shape, kind, rest = found.groups()
         sizes[name] = 0 if kind in ASYNCHRONOUS else bytes_of(shape)
         if kind in ("bitcast", "get-tuple-element", "parameter", "tuple", "constant"):
             continue
-        if kind == "while":
-            times, body = loop_of(computations, rest)
-            inner = kernels_of(computations, body)
-            kernels += [kernel._replace(times=times * kernel.times) for kernel in inner]
-            continue
-        reads = {operand: sizes.get(operand, 0) for operand in operands}
-        written = sizes[name]
-        if kind == "dynamic-slice":
-            reads[operands[0]] = written
-        elif kind == "dynamic-update-slice":
-            written = reads[operands[1]]
-            reads[operands[0]] = 0
-        elif kind in ("fusion", "fusion-start"):
-            inner = re.search(r"calls=%?([\w.\-]+)", rest).group(1)
-            of_slices, old[name] = slices_of(computations[inner])
-            reads.update({operands[index]: size for index, size in of_slices.items()})
-        if kind in ("fusion", "fusion-done"):
-            written -= old[operands[0] if kind == "fusion-done" else name]
-        found = re.search(r'"estimated_cycles":"(\d+)"', rest)
-        cycles = int(found.group(1)) if found else 0
-        kernels.append(Kernel(1, sum(reads.values()), written, cycles, name, shape))
+        operands = set(re.findall(r"%([\w.\-]+)", rest.split("), ")[0]))
+        read = sum(sizes.get(operand, 0) for operand in operands)
+        cycles = re.search(r'"estimated_cycles":"(\d+)"', rest)
+        estimate = int(cycles.group(1)) if cycles else 0
+        kernels.append(Kernel(read, sizes[name], estimate, name, shape))
     return kernels
-
-
-def loop_of(computations, rest):
-    """How often a loop runs, and the name of its body. The network's loops count from 0 to a
-    constant; the compiler of GPUs writes the number down."""
-    condition = re.search(r"condition=%?([\w.\-]+)", rest).group(1)
-    body = re.search(r"body=%?([\w.\-]+)", rest).group(1)
-    lines = "\n".join(computations[condition])
-    found = re.search(r'"known_trip_count":\{"n":"(\d+)"', rest) or re.search(
-        r" s32\[\]\S* constant\((\d+)\)", lines
-    )
-    return int(found.group(1)), body
-
-
-def slices_of(lines):
-    """Of a fused computation: the bytes that are read of each parameter of which only slices are,
-    by its index; and the bytes of results that are not written, as only a slice of them is new."""
-    sizes, parameters, users, old = {}, {}, {}, 0
-    for name, shape, kind, operands, rest in operations_of(lines):
-        sizes[name] = bytes_of(shape)
-        if kind == "parameter":
-            parameters[int(rest.split(")")[0])] = name
-        if kind == "dynamic-update-slice":
-            old += sizes[name] - sizes[operands[1]]
-        for index, operand in enumerate(operands):
-            users.setdefault(operand, []).append((kind, index, name))
-
-    of_slices = {}
-    for index, parameter in parameters.items():
-        of_it = users.get(parameter, [])
-        if all(kind.startswith("dynamic-") and not place for kind, place, _ in of_it):
-            # An update of a slice reads nothing of the tensor that it is put into.
-            read = [sizes[user] for kind, _, user in of_it if kind == "dynamic-slice"]
-            of_slices[index] = sum(read)
-    return of_slices, old
 
 
 def bytes_of(shape):
@@ -310,14 +193,11 @@ def main():
     flags = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     flags.add_argument("directory")
     flags.add_argument("chip", choices=["h100", *TPUS])
-    flags.add_argument(
-        "--replicas", type=int, default=1, help="chips that sum their gradients"
-    )
     flags.add_argument("--output", help="file for the compiled program, as text")
     flags.add_argument("--top", type=int, default=40, help="kernels to list")
     given = flags.parse_args()
     try:
-        program, name, seconds = compiled(given.directory, given.chip, given.replicas)
+        program, name, seconds = compiled(given.directory, given.chip)
     except Exception as error:  # JAX's: the classes differ between its versions
         if "RESOURCE_EXHAUSTED" not in str(error):
             raise
@@ -325,9 +205,7 @@ def main():
             f"{given.directory}: refused for {given.chip}: {str(error).splitlines()[0]}"
         )
         return
-    print(
-        f"{given.directory}: compiled for {name} x {given.replicas} in {seconds:.0f} s"
-    )
+    print(f"{given.directory}: compiled for {name} in {seconds:.0f} s")
     print_costs(program, given.chip)
     module = program.hlo_modules()[0].to_string()
     if given.output:

@@ -53,15 +53,16 @@ def lookup(table: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
     of the softmax; TensorFlow's would compute indices on the host, for which a GPU would wait."""
 
     @tf.custom_gradient
-    def run(table: tf.Tensor) -> Any:
-        def gradient(dy: tf.Tensor) -> tf.Tensor:
+    def run(table: tf.Tensor, ids: tf.Tensor) -> Any:
+        def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, None]:
             size, width = shape_of(table)
             rows = tf.reshape(dy, [-1, width])
-            return tf.math.unsorted_segment_sum(rows, tf.reshape(ids, [-1]), size)
+            flat = tf.reshape(ids, [-1])
+            return tf.math.unsorted_segment_sum(rows, flat, size), None
 
         return tf.gather(table, ids), gradient
 
-    return run(table)
+    return run(table, ids)
 
 
 def gather_rows(x: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
