@@ -129,7 +129,12 @@ def test_a_vocabulary_of_characters(tmp_path):
         tmp_path, "all", text, language="chinese", model_type="char", vocab_size=500
     )
     assert tokenizer.vocab_size == 9 + 1 + 10 and ": 20 pieces, cased" in said
-    assert tokenizer.pieces("宝玉来") == [WORD_START, "宝", "玉", "来"]
+    assert list(map(tokenizer.id_to_piece, tokenizer.ids("宝玉来"))) == [
+        WORD_START,
+        "宝",
+        "玉",
+        "来",
+    ]
     fewer, said = train(
         tmp_path, "fewer", text, language="chinese", model_type="char", vocab_size=15
     )

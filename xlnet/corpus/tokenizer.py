@@ -15,7 +15,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Optional
+from typing import Optional
 
 import numpy as np
 import sentencepiece
@@ -25,13 +25,11 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto
 from xlnet.support import files
 from xlnet.support.errors import wrong
 
-WORD_START = (
-    "\u2581"  # the mark that SentencePiece puts before a piece that begins a word
-)
+# The mark that SentencePiece puts before a piece that begins a word.
+WORD_START = "\u2581"
 
 _REQUIRED = ("<cls>", "<sep>", "<eod>")
 _OPTIONAL = ("<pad>", "<mask>", "<eop>")
-_NEVER_TEXT = frozenset((*_REQUIRED, "<pad>", "<mask>"))  # <eop> is written into text
 SPIECE_NAME = "spiece.model"  # the model's name in the directory of a checkpoint
 RELEASED_CLEANING = {"uncased": False, "keep_accents": False}
 _BATCH_LINES = 1000  # few enough for the processor's cache
@@ -103,9 +101,8 @@ class Tokenizer:
       is_word_start: bool [V], pieces that begin a word (`begins_word`), and special pieces.
       stands_alone: bool [V], words by themselves: punctuation, <cls>, <sep>, <eod>, <eop>.
       is_legacy_word_start: bool [V], pieces that begin a word in the original implementation.
-      split_pieces: the rule for commas after digits: a piece such as "▁2010," is replaced by the
-        pieces "▁2010" and ",".
-      split_ids: the same with ids.
+      split_ids: the rule for commas after digits: the id of a piece such as "▁2010," is replaced by
+        those of the pieces "▁2010" and ",".
       ids_without_mark: int32 [V], of the pieces without the mark of a word; -1 for the mark alone,
         the same id if there is no mark or no such piece.
 
@@ -121,8 +118,8 @@ class Tokenizer:
         keep_accents: Optional[bool] = None,
     ) -> None:
         files.require_file(path, "SentencePiece model")
-        self._bytes, self.marks_first_word = _read_model(path)
-        self._model = sentencepiece.SentencePieceProcessor(model_proto=self._bytes)
+        self._bytes, self._model, self.marks_first_word = _read_model(path)
+        self._models = {self.marks_first_word: self._model}
         self.path = path
         self.sha256 = files.sha256(path)
         cleaning = _read_cleaning(path, self.sha256)
@@ -134,56 +131,43 @@ class Tokenizer:
                 raise wrong(name, given, expected)
         self.uncased, self.keep_accents = cleaning["uncased"], cleaning["keep_accents"]
         self.vocab_size = self._model.vocab_size()
-        self._pieces = self._model.id_to_piece(list(range(self.vocab_size)))
+        every_id = range(self.vocab_size)
+        self._pieces = self._model.id_to_piece(list(every_id))
 
         # Special pieces, by name.
         known = {name: id for id, name in enumerate(self._pieces)}
         missing = [name for name in _REQUIRED if name not in known]
         if missing:
+            symbols = ",".join(_REQUIRED + _OPTIONAL[:2])
             raise wrong(
                 f"SentencePiece model {path}",
                 "no " + ", ".join(missing),
-                "a model trained with --control_symbols="
-                + ",".join(_REQUIRED + _OPTIONAL[:2]),
+                f"a model trained with --control_symbols={symbols}",
             )
         self.unk_id = self._model.unk_id()
         self.cls_id, self.sep_id, self.eod_id = [known[name] for name in _REQUIRED]
         self.pad_id, self.mask_id, self.eop_id = [known.get(name) for name in _OPTIONAL]
-        self.byte_ids = tuple(filter(self._model.is_byte, range(self.vocab_size)))
-        special = [self.unk_id]
+        self.byte_ids = tuple(filter(self._model.is_byte, every_id))
+        self.is_special = np.array([self._model.is_control(id) for id in every_id])
+        self.stands_alone = np.array([is_punctuation(p) for p in self._pieces])
+        self.is_special[self.unk_id] = True
         for name in _REQUIRED + _OPTIONAL:
             if name in known:
-                special.append(known[name])
-        is_control = map(self._model.is_control, range(self.vocab_size))
-        self.is_special = np.fromiter(is_control, bool, self.vocab_size)
-        self.is_special[special] = True
+                self.is_special[known[name]] = True
+                self.stands_alone[known[name]] |= name in (*_REQUIRED, "<eop>")
 
         # Properties of pieces, and what the rule for commas makes of them.
-        self.is_word_start = self.is_special | np.array(
-            [begins_word(p) for p in self._pieces]
-        )
-        self.stands_alone = np.array([is_punctuation(p) for p in self._pieces])
-        alone = (self.cls_id, self.sep_id, self.eod_id, self.eop_id)
-        self.stands_alone[[id for id in alone if id is not None]] = True
+        begins = np.array([begins_word(piece) for piece in self._pieces])
+        self.is_word_start = self.is_special | begins
         self.is_legacy_word_start = np.array(
-            [begins_legacy_word(p) for p in self._pieces]
+            [begins_legacy_word(piece) for piece in self._pieces]
         )
-        self.split_pieces = {}
         self.split_ids = {}
         for id, piece in enumerate(self._pieces):
             if ends_in_digit_comma(piece):
-                parts = _split_digit_comma(self._model_with_prefix, piece)
-                self.split_pieces[piece] = parts
+                parts = _split_digit_comma(self._model_with(True), piece)
                 self.split_ids[id] = self._model.piece_to_id(parts)
-        self._is_split = np.isin(np.arange(self.vocab_size), list(self.split_ids))
-
-    def pieces(self, text: str) -> list[str]:
-        """Returns the pieces of `text`; unknown characters remain as they are."""
-        _refuse_halves([text])
-        pieces: list[str] = []
-        for piece in self._model.encode(self.clean(text), out_type=str):
-            pieces += self.split_pieces.get(piece, (piece,))
-        return pieces
+        self._is_split = np.isin(every_id, list(self.split_ids))
 
     def ids(self, text: str) -> list[int]:
         """Returns the ids of `text`."""
@@ -191,9 +175,7 @@ class Tokenizer:
 
     def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
         """Returns the ids of each text."""
-        ids, lengths = self.encode_to_array(lines)
-        ids, ends = ids.tolist(), np.cumsum(lengths).tolist()
-        return [ids[begin:end] for begin, end in zip([0] + ends, ends)]
+        return _as_lists(*self.encode_to_array(lines))
 
     def encode_to_array(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The ids of N texts, text after text, int32 [T], and how many each has, int64 [N]."""
@@ -209,41 +191,27 @@ class Tokenizer:
         """
         # The ids of words between spaces are those of the text, as no piece of a released
         # vocabulary crosses a space.
-        found: list[list[int]] = [[self.unk_id]] * len(words)
-        for is_spaced, model in (
-            (True, self._model_with_prefix),
-            (False, self._model_without_prefix),
-        ):
-            places = np.flatnonzero(np.array(after_space, bool) == is_spaced)
-            ids, lengths = self._encode(
-                model, [words[place] for place in places.tolist()]
-            )
-            ends = np.cumsum(lengths)
-            for place, end, length in zip(places, ends, lengths):
-                if length:
-                    found[place] = ids[end - length : end].tolist()
+        found = [[self.unk_id]] * len(words)
+        for is_spaced in (True, False):
+            indices = np.flatnonzero(np.equal(after_space, is_spaced)).tolist()
+            some = [words[index] for index in indices]
+            encoded = _as_lists(*self._encode(self._model_with(is_spaced), some))
+            for index, ids in zip(indices, encoded):
+                found[index] = ids or found[index]
         return found
 
-    @functools.cached_property
-    def _model_with_prefix(self) -> sentencepiece.SentencePieceProcessor:
-        return self._model_with(True)
-
-    @functools.cached_property
-    def _model_without_prefix(self) -> sentencepiece.SentencePieceProcessor:
-        return self._model_with(False)
-
     def _model_with(self, has_prefix: bool) -> sentencepiece.SentencePieceProcessor:
-        """The model that puts a space before each text, or none."""
-        if has_prefix == self.marks_first_word:
-            return self._model
-        # Protocol buffers merge concatenated messages, so a few bytes behind the model change one
-        # field: normalizer_spec.add_dummy_prefix.
-        return sentencepiece.SentencePieceProcessor(
-            model_proto=self._bytes + _DUMMY_PREFIX[has_prefix]
-        )
+        """The model that puts a space before each text, or none; made when it is first needed."""
+        if has_prefix not in self._models:
+            # Protocol buffers merge concatenated messages, so a few bytes behind the model change
+            # one field: normalizer_spec.add_dummy_prefix.
+            self._models[has_prefix] = sentencepiece.SentencePieceProcessor(
+                model_proto=self._bytes + _DUMMY_PREFIX[has_prefix]
+            )
+        return self._models[has_prefix]
 
     def model_bytes(self) -> bytes:
-        """The SentencePiece model as bytes, as `_read_model` makes it of the file."""
+        """The SentencePiece model as bytes."""
         return self._bytes
 
     def _encode(
@@ -257,15 +225,12 @@ class Tokenizer:
             _refuse_halves(texts)
             encoded = model.encode(texts, num_threads=1)
             lengths.append(np.fromiter(map(len, encoded), np.int64, len(encoded)))
-            ids.append(
-                np.fromiter(
-                    itertools.chain.from_iterable(encoded), np.int32, lengths[-1].sum()
-                )
-            )
+            every_id = itertools.chain.from_iterable(encoded)
+            ids.append(np.fromiter(every_id, np.int32, lengths[-1].sum()))
         return self._split_commas(np.concatenate(ids), np.concatenate(lengths))
 
     def clean(self, text: str) -> str:
-        """Returns `text` as `pieces`, `ids` and `encode_lines` see it."""
+        """Returns `text` as `ids` and `encode_lines` see it."""
         return clean_text(text, lower=self.uncased, keep_accents=self.keep_accents)
 
     def spans(self, cleaned: str) -> Iterator[tuple[int, int, int]]:
@@ -334,42 +299,33 @@ class Tokenizer:
         return np.insert(ids, places, others) if others else ids, lengths
 
 
-def _read_model(path: str) -> tuple[bytes, bool]:
-    """(the bytes of a SentencePiece model, in which no text is encoded as a special piece; whether
-    it puts a space before each text).
+def _as_lists(ids: np.ndarray, lengths: np.ndarray) -> list[list[int]]:
+    """The ids of each text."""
+    every_id, ends = ids.tolist(), np.cumsum(lengths).tolist()
+    return [every_id[begin:end] for begin, end in zip([0] + ends, ends)]
 
-    A text may have the characters "<sep>". They are that piece if the model was trained with it as
-    a user-defined symbol; as a control symbol, as released models have it, they are text.
+
+def _read_model(path: str) -> tuple[bytes, sentencepiece.SentencePieceProcessor, bool]:
+    """A SentencePiece model as bytes and loaded, and whether it puts a space before each text.
 
     Raises:
       UserError: not a SentencePiece model, or one that has the mark of a space behind words.
     """
+    where = f"SentencePiece model {path}"
     with open(path, "rb") as f:
         content = f.read()
     try:
-        model = ModelProto.FromString(content)
-        if not model.pieces:
+        description = ModelProto.FromString(content)
+        if not description.pieces:
             raise RuntimeError("an empty file")
-        sentencepiece.SentencePieceProcessor(model_proto=content)
+        model = sentencepiece.SentencePieceProcessor(model_proto=content)
     except (DecodeError, RuntimeError):
-        where = f"SentencePiece model {path}"
         raise wrong(where, "no SentencePiece model", "one") from None
     # The mark before a piece tells where words begin, for masks, tags and answers.
-    if model.trainer_spec.treat_whitespace_as_suffix:
-        raise wrong(
-            f"SentencePiece model {path}",
-            "marks at the ends of words (treat_whitespace_as_suffix)",
-            "a model that marks where words begin",
-        )
-    of_text = ModelProto.SentencePiece.NORMAL, ModelProto.SentencePiece.USER_DEFINED
-    spelled = []
-    for piece in model.pieces:
-        if piece.piece in _NEVER_TEXT and piece.type in of_text:
-            spelled.append(piece)
-    for piece in spelled:
-        piece.type = ModelProto.SentencePiece.CONTROL
-    has_prefix = model.normalizer_spec.add_dummy_prefix
-    return model.SerializeToString() if spelled else content, has_prefix
+    if description.trainer_spec.treat_whitespace_as_suffix:
+        found = "marks at the ends of words (treat_whitespace_as_suffix)"
+        raise wrong(where, found, "a model that marks where words begin")
+    return content, model, description.normalizer_spec.add_dummy_prefix
 
 
 def ends_in_digit_comma(piece: str) -> bool:
@@ -495,13 +451,11 @@ def _read_cleaning(path: str, sha256: str) -> dict[str, bool]:
     if not os.path.exists(file):
         return {}
     stored = files.read_json(file, "vocabulary description")
-    cleaning: dict[str, Any] = {}
-    for name in RELEASED_CLEANING:
-        cleaning[name] = stored.get(name)
-    if any(type(value) is not bool for value in cleaning.values()):
-        raise wrong(file, str(cleaning), "true or false for " + ", ".join(cleaning))
     if stored.get("sha256") != sha256:
         raise wrong(file, "the description of another SentencePiece model", path)
+    cleaning = {name: stored.get(name) for name in RELEASED_CLEANING}
+    if not all(value in (True, False) for value in cleaning.values()):
+        raise wrong(file, str(cleaning), "true or false for " + ", ".join(cleaning))
     return cleaning
 
 
