@@ -453,7 +453,7 @@ def _read_cleaning(path: str, sha256: str) -> dict[str, bool]:
     stored = files.read_json(file, "vocabulary description")
     if stored.get("sha256") != sha256:
         raise wrong(file, "the description of another SentencePiece model", path)
-    cleaning = {name: stored.get(name) for name in RELEASED_CLEANING}
+    cleaning: dict[str, Any] = {name: stored.get(name) for name in RELEASED_CLEANING}
     if not all(value in (True, False) for value in cleaning.values()):
         raise wrong(file, str(cleaning), "true or false for " + ", ".join(cleaning))
     return cleaning
