@@ -6,8 +6,8 @@ positions, N sequences whose targets are sampled together.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Optional
 
 import numpy as np
@@ -81,22 +81,30 @@ def pretraining_batches(
     # NumPy samples the targets of several steps at once, as its calls have a fixed cost.
     together = max(1, SAMPLED_TOGETHER // (num_rows * manifest.seq_len))
     features = record_files.pretraining_features(manifest.seq_len)
-    sampled_from = ("input", "word_start", "direction")
     special_ids = [tokenizer.sep_id, tokenizer.cls_id]
-    files = _StreamFiles(directory, manifest)
+    paths, first_stream = manifest.stream_paths(directory), manifest.streams[0]
+    record_bytes = first_stream["bytes"] // first_stream["windows"]
+    files: dict[int, record_files.EqualRecords] = {}  # of the streams of a round
 
     def read_records(first: np.ndarray) -> np.ndarray:
         """Serialized sequences: all rows of a step, then of the next."""
         serialized = []
         for step in range(int(first), min(int(first) + together, end)):
             number, sequence = divmod(step, length)
-            serialized += files.read(streams[number % num_rounds], sequence)
+            if not sequence:
+                files.clear()
+            for stream in streams[number % num_rounds].tolist():
+                if stream not in files:
+                    path = paths[stream]
+                    files[stream] = record_files.EqualRecords(path, record_bytes)
+                serialized.append(files[stream].read(sequence))
         return np.array(serialized, object)
 
     @_without_autograph
     def read(first: tf.Tensor) -> tuple[tf.Tensor, dict]:
         serialized = tf.numpy_function(read_records, [first], tf.string)
-        return first, record_files.parse(features, tf.ensure_shape(serialized, [None]))
+        serialized = tf.ensure_shape(serialized, [None])
+        return first, record_files.parse(features, serialized)
 
     def sample_targets(
         first: np.ndarray,
@@ -120,22 +128,25 @@ def pretraining_batches(
 
     @_without_autograph
     def sample(first: tf.Tensor, parsed: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        sampled = tf.numpy_function(
+        rank, positions, weights = tf.numpy_function(
             sample_targets,
-            [first] + [parsed[name] for name in sampled_from],
+            [first, parsed["input"], parsed["word_start"], parsed["direction"]],
             [tf.int32, tf.int32, tf.float32],
         )
-        values = dict(parsed)
-        widths = [manifest.seq_len] + 2 * [permutation.num_predict]
-        for name, value, width in zip(permutations.Sampled._fields, sampled, widths):
-            values[name] = tf.ensure_shape(value, [None, width])
         # The sequences [N,...] become batches [N/R,R,...], with the names that the model expects.
-        values.update(input_ids=values.pop("input"), seg_ids=values.pop("seg_id"))
-        del values["word_start"]
-        for name, value in values.items():
-            shape = [-1, num_rows] + value.shape.as_list()[1:]
-            values[name] = tf.reshape(value, shape)
-        return values
+        of_sequences = [-1, num_rows]
+        of_tokens = [-1, num_rows, manifest.seq_len]
+        of_targets = [-1, num_rows, permutation.num_predict]
+        return {
+            "input_ids": tf.reshape(parsed["input"], of_tokens),
+            "seg_ids": tf.reshape(parsed["seg_id"], of_tokens),
+            "rank": tf.reshape(rank, of_tokens),
+            "positions": tf.reshape(positions, of_targets),
+            "weights": tf.reshape(weights, of_targets),
+            "direction": tf.reshape(parsed["direction"], of_sequences),
+            "starts_stream": tf.reshape(parsed["starts_stream"], of_sequences),
+            "label": tf.reshape(parsed["label"], of_sequences),
+        }
 
     # One call of each map at a time: two calls would wait for Python's lock, and be slower.
     return _ahead(
@@ -145,29 +156,6 @@ def pretraining_batches(
         .unbatch(),
         2,
     )
-
-
-class _StreamFiles:
-    """The files of the streams that are read side by side, those of one round at a time."""
-
-    def __init__(self, directory: str, manifest: Manifest) -> None:
-        self._paths = manifest.stream_paths(directory)
-        self._streams = manifest.streams
-        self._files: dict[int, record_files.EqualRecords] = {}
-
-    def read(self, streams: np.ndarray, sequence: int) -> list[bytes]:
-        """A sequence of each stream, serialized."""
-        if not sequence:
-            self._files.clear()
-        serialized = []
-        for stream in streams.tolist():
-            if stream not in self._files:
-                about = self._streams[stream]
-                size = about["bytes"] // about["windows"]
-                path = self._paths[stream]
-                self._files[stream] = record_files.EqualRecords(path, size)
-            serialized.append(self._files[stream].read(sequence))
-        return serialized
 
 
 def _threads(count: int) -> Optional[int]:
@@ -271,8 +259,15 @@ def finetuning_batches(
     # The examples of a pool are sorted by length, so that batches need little padding. A pool is
     # not larger than the file, so that no batch has an example twice, see `_shuffled_pools`.
     pool_batches = max(1, min(POOL_BATCHES, num_examples // batch_size))
+    size = pool_batches * batch_size
     first_pool, rest = divmod(start_step, pool_batches)
-    pools = _shuffled_pools(path, pool_batches * batch_size, shuffle_seed, first_pool)
+    records = record_files.EqualRecords(path)
+
+    def read_pools() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        pools = _shuffled_pools(len(records), size, shuffle_seed)
+        for numbers in itertools.islice(pools, first_pool, None):
+            serialized = [records.read(number) for number in numbers.tolist()]
+            yield numbers, np.array(serialized, object)
 
     @_without_autograph
     def cut(
@@ -280,114 +275,73 @@ def finetuning_batches(
     ) -> tf.data.Dataset:
         """The batches of a pool that is sorted by length, in random order."""
         parsed = dict(record_files.parse(features, indexed[1]), index=indexed[0])
-        order = tf.argsort(_lengths(parsed["input_mask"], row_length), stable=True)
-        pool = {name: tf.gather(values, order) for name, values in parsed.items()}
+        is_padding = tf.reshape(parsed["input_mask"], [size, -1, row_length])
+        lengths = tf.cast(tf.reduce_sum(1.0 - is_padding, axis=2), tf.int32)
+        longest_choice = tf.reduce_max(lengths, axis=1)  # [size]
+        by_length = tf.argsort(longest_choice, stable=True)
         order = tf.random.experimental.stateless_shuffle(
             tf.range(pool_batches), seed=[shuffle_seed, pool_index]
         )
         batches = {}
-        for name, values in pool.items():
+        for name, values in parsed.items():
             shape = [pool_batches, batch_size, *values.shape[1:]]
-            batches[name] = tf.gather(tf.reshape(values, shape), order)
+            in_batches = tf.reshape(tf.gather(values, by_length), shape)
+            batches[name] = tf.gather(in_batches, order)
         return tf.data.Dataset.from_tensor_slices(batches)
 
+    @_without_autograph
+    def without_padding(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Cuts off the columns on the side `pads` in which no example of the batch has a token."""
+        # The length is that of the longest choice in the batch, rounded up: there are few different
+        # lengths, as TensorFlow makes a plan for each.
+        is_text = tf.reshape(batch["input_mask"], [-1, row_length]) < 1
+        has_text = tf.reduce_any(is_text, axis=0)  # [T]
+        if pads == "right":
+            has_text = tf.reverse(has_text, [0])
+        longest = row_length - tf.argmax(has_text, output_type=tf.int32)
+        length = tf.minimum(-(-longest // multiple) * multiple, row_length)
+        kept = slice(row_length - length, None)
+        if pads == "right":
+            kept = slice(None, length)
+        cut = dict(batch)
+        for name in ("input_ids", "input_mask", "segment_ids", *token_features):
+            choices = batch[name].shape[1] // row_length
+            rows = tf.reshape(batch[name], [-1, choices, row_length])[:, :, kept]
+            cut[name] = tf.reshape(rows, [batch_size, choices * length])
+        return cut
+
+    pools = tf.data.Dataset.from_generator(
+        read_pools,
+        output_signature=(
+            tf.TensorSpec([size], tf.int64),
+            tf.TensorSpec([size], tf.string),
+        ),
+    )
     dataset = pools.enumerate(first_pool).flat_map(cut).skip(rest)
-    # Cut each batch to the length of its longest example.
     if multiple < row_length:
-        by_token = ("input_ids", "input_mask", "segment_ids", *token_features)
-        dataset = dataset.map(
-            _without_autograph(
-                functools.partial(
-                    _without_padding,
-                    row_length=row_length,
-                    multiple=multiple,
-                    pads=pads,
-                    by_token=by_token,
-                )
-            ),
-            num_parallel_calls=_threads(2),
-        )
+        dataset = dataset.map(without_padding, num_parallel_calls=_threads(2))
     return _ahead(dataset, 4)
 
 
-def _shuffled_pools(
-    path: str, size: int, seed: int, first_pool: int
-) -> tf.data.Dataset:
-    """An endless dataset of pools, (index int64 [size], serialized string [size]).
+def _shuffled_pools(count: int, size: int, seed: int) -> Iterator[np.ndarray]:
+    """Yields pools, the numbers of `size` of `count` records, without end.
 
-    Each epoch has all records of the file in a random order, a function of (seed, epoch), and pools
-    are cut from the epochs one after the other. The pool where two epochs meet has no record twice.
-    Seven records in pools of three:
+    Each epoch has all records in a random order, a function of (seed, epoch), and pools are cut
+    from the epochs one after the other. The pool where two epochs meet has no record twice. Seven
+    records in pools of three:
 
         epoch 0, in random order   4 0 6 | 2 5 1 | 3
         epoch 1, in random order   3 1 5 0 2 6 4        the last pool of epoch 0 has 3 already, so
         epoch 1, as it is read     1 5 | 3 0 2 | 6 4    1 and 5 complete it, and 3 comes later
-
-    Only the orders of two epochs are held in memory, 8 bytes for each record.
     """
-    records = record_files.EqualRecords(path)
-    count = len(records)
-    orders: dict[int, np.ndarray] = {}
-
-    def order_of(epoch: int) -> np.ndarray:
-        """The records as an epoch reads them; it depends on the order of the epoch before."""
-        for number in range(max(orders, default=-1) + 1, epoch + 1):
-            order = np.random.default_rng([seed, number]).permutation(count)
-            # Records that the epoch before gave to its last pool.
-            begun = number * count % size
-            if begun and size <= count:
-                is_new = ~np.isin(order, orders[number - 1][-begun:])
-                others = np.flatnonzero(is_new)[: size - begun]
-                order = np.concatenate([order[others], np.delete(order, others)])
-            orders[number] = order
-            orders.pop(number - 2, None)
-        return orders[epoch]
-
-    def read(pool_index: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        epochs, places = np.divmod(int(pool_index) * size + np.arange(size), count)
-        if orders and epochs[0] < min(orders):  # iterated again from the first pool
-            orders.clear()
-        parts = []
-        for epoch in np.unique(epochs):
-            parts.append(order_of(int(epoch))[places[epochs == epoch]])
-        numbers = np.concatenate(parts)
-        serialized = [records.read(number) for number in numbers.tolist()]
-        return numbers, np.array(serialized, object)
-
-    @_without_autograph
-    def pool(pool_index: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        index, serialized = tf.numpy_function(read, [pool_index], [tf.int64, tf.string])
-        return tf.ensure_shape(index, [size]), tf.ensure_shape(serialized, [size])
-
-    return tf.data.Dataset.range(first_pool, np.iinfo(np.int64).max).map(pool)
-
-
-def _lengths(input_mask: tf.Tensor, row_length: int) -> tf.Tensor:
-    """int32 [B]: tokens of the longest choice; input_mask [B,C*T]."""
-    rows = tf.reshape(input_mask, [-1, input_mask.shape[1] // row_length, row_length])
-    return tf.reduce_max(tf.cast(tf.reduce_sum(1.0 - rows, axis=2), tf.int32), axis=1)
-
-
-def _without_padding(
-    batch: dict[str, tf.Tensor],
-    row_length: int,
-    multiple: int,
-    pads: str,
-    by_token: Sequence[str],
-) -> dict[str, tf.Tensor]:
-    """Cuts off the columns on the side `pads` in which no example of the batch has a token."""
-    # The length is that of the longest choice in the batch, rounded up: there are few different
-    # lengths, as TensorFlow makes a plan for each.
-    is_text = tf.reduce_any(
-        tf.reshape(batch["input_mask"], [-1, row_length]) < 1, axis=0
-    )  # [T]
-    is_text = tf.reverse(is_text, [0]) if pads == "right" else is_text
-    longest = row_length - tf.argmax(is_text, output_type=tf.int32)
-    length = tf.minimum(-(-longest // multiple) * multiple, row_length)
-    kept = slice(None, length) if pads == "right" else slice(row_length - length, None)
-    cut = dict(batch)
-    for name in by_token:
-        choices = batch[name].shape[1] // row_length
-        rows = tf.reshape(batch[name], [-1, choices, row_length])[:, :, kept]
-        cut[name] = tf.reshape(rows, [batch[name].shape[0] or -1, choices * length])
-    return cut
+    begun = np.zeros(0, np.int64)  # the last pool of the epoch before
+    for epoch in itertools.count():
+        order = np.random.default_rng([seed, epoch]).permutation(count)
+        if size <= count:
+            is_new = ~np.isin(order, begun)
+            others = np.flatnonzero(is_new)[: -len(begun) % size]
+            order = np.concatenate([order[others], np.delete(order, others)])
+        order = np.concatenate([begun, order])
+        complete = len(order) // size * size
+        yield from order[:complete].reshape(-1, size)
+        begun = order[complete:]

@@ -15,7 +15,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Optional
+from typing import Any, Optional
 
 import numpy as np
 import sentencepiece
