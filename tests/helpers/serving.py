@@ -23,22 +23,20 @@ READ = (9, 3, 0, None)  # tokens, tokens_read, unknown_tokens, characters_unknow
 class Echo(ServedModel):
     """Answers with the text and its length. No model: the subject is the server."""
 
-    path, verb, labels, default = "m", "classify", None, "text"
-    names = ["text", "choices", "generate"]
+    verb, labels, default = "classify", None, "text"
+    inputs = {
+        "text": {"text_a": None},
+        "choices": {"choices": 2, "text_a": None},
+        "generate": {"prompt": None},
+    }
 
     def __init__(self):
-        self._inputs = {"text": ["text_a"], "choices": ["choices", "text_a"]}
-        self._inputs["generate"] = ["prompt"]
         self.turns = Turns()
         self._model = types.SimpleNamespace(call=lambda *_, **__: None)
         self.asked = []  # (signature, number of rows) of each call
 
     def describe(self):
-        return {"signatures": {name: list(self.inputs(name)) for name in self.names}}
-
-    def inputs(self, signature):
-        found = dict.fromkeys(self._inputs[signature])
-        return {name: 2 if name == "choices" else None for name in found}
+        return {"signatures": {name: list(self.inputs[name]) for name in self.inputs}}
 
     def call(self, signature, parameters):
         if signature == "choices":

@@ -7,7 +7,7 @@ from helpers.models import make_model
 
 import xlnet
 from xlnet.finetuning.model import RowPredictor
-from xlnet.inference import explanation
+from xlnet.inference import prediction
 from xlnet.support.errors import UserError
 
 TEXTS = ("kamat telok rokmi  sol", "mitel dakar laskit")
@@ -89,7 +89,7 @@ def test_leaving_out_a_word_is_a_loop_of_predictions(loaded, kind):
     ],
 )
 def test_words_are_between_spaces_or_single_letters(text, words):
-    assert [text[start:end] for start, end in explanation.words_of(text)] == words
+    assert [text[start:end] for start, end in prediction.words_of(text)] == words
 
 
 @pytest.mark.parametrize(

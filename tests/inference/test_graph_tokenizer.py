@@ -12,8 +12,9 @@ from helpers.paths import DATA, GOLDEN, SPIECE
 from helpers.vocabulary import train_tiny_model
 
 from xlnet.corpus.tokenizer import Tokenizer
-from xlnet.inference.graph_text import GraphTokenizer
+from xlnet.inference.exporter import GraphEncoder
 from xlnet.support.errors import UserError
+from xlnet.tasks.features.encoding import Layout
 
 pytestmark = pytest.mark.slow
 
@@ -58,10 +59,10 @@ ODD = [
 
 
 def in_graph(tokenizer, texts, what):
-    """A method of `GraphTokenizer` on texts, as a list."""
+    """A method of `GraphEncoder` on texts, as a list."""
     with tf.Graph().as_default(), tf.Session() as session:
         given = tf.placeholder(tf.string, [None])
-        values = getattr(GraphTokenizer(tokenizer), what)(given)
+        values = getattr(GraphEncoder(tokenizer, Layout(16)), what)(given)
         values = session.run(values, {given: [text.encode() for text in texts]})
     return values.to_list() if what == "ids" else [text.decode() for text in values]
 
@@ -160,4 +161,4 @@ def test_without_tensorflow_text(vocabulary, monkeypatch):
     with pytest.raises(
         UserError, match="raw text: found no tensorflow-text, expected pip install"
     ):
-        GraphTokenizer(Tokenizer(vocabulary))
+        GraphEncoder(Tokenizer(vocabulary), Layout(16))

@@ -159,10 +159,8 @@ SIGNATURES = {
 class Model(Echo):
     """Answers at once; notes what was asked. No model: the subject is the page."""
 
-    labels, verb, names = ["no", EVIL, "b"], "classify", list(SIGNATURES)
-
-    def inputs(self, signature):
-        return SIGNATURES[signature][0]
+    labels, verb = ["no", EVIL, "b"], "classify"
+    inputs = {name: SIGNATURES[name][0] for name in SIGNATURES}
 
     def describe(self):
         model = dict(layers=3, heads=2, width=16, vocabulary=32000, objective=None)
@@ -171,7 +169,7 @@ class Model(Echo):
             "labels": self.labels,
             "verb": self.verb,
             "default_signature": "text",
-            "signatures": {name: list(self.inputs(name)) for name in self.names},
+            "signatures": {name: list(self.inputs[name]) for name in self.inputs},
         }
 
     def call(self, signature, parameters):

@@ -283,10 +283,13 @@ def test_what_is_computed_together(permuted):
 
 def test_what_is_no_signature_of_a_model(model_of, causal):
     model = opened(model_of("spans"))
-    assert model.names == ["text", "vectors"]  # with several outputs: not explained
+    assert list(model.inputs) == [
+        "text",
+        "vectors",
+    ]  # with several outputs: not explained
     model.close()
     model = opened(causal.folder)
-    assert model.names == ["generate", "attention", "vectors"]
+    assert list(model.inputs) == ["generate", "attention", "vectors"]
     assert model.describe()["model"]["objective"] == "causal"
     model.close()
 
@@ -302,7 +305,7 @@ def language_model(permuted):
 
 
 def test_a_pretrained_model_answers_as_that_of_xlnet_load(language_model, permuted):
-    assert language_model.names == [
+    assert list(language_model.inputs) == [
         "fill",
         "factorize",
         "generate",

@@ -158,7 +158,11 @@ def test_another_site_may_not_ask(server, host, status):
             "stream: found 1 of text, expected one of",
         ),
         ({"instances": [3]}, 400, "instance 0: text_a: found 3, expected a string"),
-        ({"instances": [{"b": "a"}]}, 400, "instance 0: found b, expected text_a"),
+        (
+            {"instances": [{"b": "a"}]},
+            400,
+            'instance 0: found {"b": "a"}, expected an object',
+        ),
         (
             {"instances": ["é" * 100_001]},
             400,
@@ -355,16 +359,6 @@ def test_bodies_on_their_way_take_no_more_memory_than_the_limit(server):
     for connection in opened:
         connection.close()
     assert in_memory < 10_000_000
-
-
-def test_a_body_that_does_not_arrive_in_time_is_refused_in_words(server, monkeypatch):
-    monkeypatch.setattr(limits, "BODY_SECONDS", 0.5)
-    with connect(server) as connection:
-        connection.sendall(request(b"{}")[:-1])
-        answer = everything(connection)
-    assert answer.startswith(b"HTTP/1.1 408 ")
-    content = json.loads(answer.partition(b"\r\n\r\n")[2])
-    assert content == {"error": "the body did not arrive within 0.5 s"}
 
 
 # ---- begin and end

@@ -122,25 +122,18 @@ def run(settings: Any, **todo: Any) -> None:
         raise wrong("model_dir", found, "a directory that a fine-tuning program wrote")
     known.load(settings.own_module)
     trained = known.type_of(document.task, document.path)
-    groups = {}
-    for each in get_args(finetuning.FineTuningSettings):
-        groups[each.program] = each
-    group = groups[trained.program]
+    groups = get_args(finetuning.FineTuningSettings)
+    group = next(each for each in groups if each.program == trained.program)
     # The settings are those of that program; the model's are used for those that are not given.
     given = dict(todo, model_dir=settings.model_dir)
     for field in dataclasses.fields(FileSettings):
         value = getattr(settings, field.name)
-        if value is not None and field.name not in (
-            "own_module",
-            "device",
-            "precision",
-        ):
-            given[field.name] = value
-            if field.name not in group.__dataclass_fields__:
-                expected = (
-                    f"nothing: models of the type {trained.name} have no such setting"
-                )
-                raise wrong(field.name, f"'{value}'", expected)
+        if value is None or field.name in ("own_module", "device", "precision"):
+            continue
+        if field.name not in group.__dataclass_fields__:
+            expected = f"nothing: type {trained.name} has no such setting"
+            raise wrong(field.name, f"'{value}'", expected)
+        given[field.name] = value
     names = set(given)
     if settings.precision:
         names.add("precision")

@@ -38,6 +38,10 @@ class TextInputs(Settings):
         super().check()
         if (self.text is None) == (self.input is None):
             raise wrong("text, input", "both or none", "one of them")
+        inputs = [self.input] if self.input else []
+        if inputs and inputs != ["-"]:
+            files.require_file(inputs[0], "input")
+        files.check_output(self.output, inputs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,14 +50,6 @@ class PairSettings(Settings):
 
     text: str = required("the text")
     text_b: Optional[str] = setting(None, "the second text of a pair")
-
-
-def check_files(settings: TextInputs) -> None:
-    """Checks the files before a model is loaded."""
-    inputs = [settings.input] if settings.input else []
-    if inputs and inputs != ["-"]:
-        files.require_file(inputs[0], "input")
-    files.check_output(settings.output, inputs)
 
 
 def texts(settings: TextInputs) -> Iterator[str]:
@@ -75,11 +71,11 @@ def load(settings: LoadSettings) -> "Model":
 
 
 def results(
-    settings: TextInputs, model: "Model", verb: str, how: dict[str, Any]
+    settings: TextInputs, model: "Model", verb: str, how: Settings
 ) -> Iterator[tuple[str, Any]]:
     """Yields each text with its result by a method of a model, computed in batches."""
     asked, shown = itertools.tee(texts(settings))
-    return zip(shown, model.pipe(asked, verb, **how))
+    return zip(shown, model.pipe(asked, verb, **vars(how)))
 
 
 def write(output: str, objects: Iterable[dict[str, Any]]) -> None:
@@ -102,9 +98,8 @@ def fill(
       xlnet fill --model_dir=model --text='Return the ___ of the ___.'
       xlnet fill --model_dir=model --input=texts.txt --output=fillings.jsonl
     """
-    check_files(settings)
     with load(model_settings) as model:
-        filled = results(settings, model, "fill", vars(how))
+        filled = results(settings, model, "fill", how)
         if settings.output:
             write(settings.output, map(_filled_object, filled))
             return
@@ -132,17 +127,15 @@ def generate(
       xlnet generate --model_dir=model --text='Once upon' --top_p=0.9 --seed=1
       xlnet generate --model_dir=model --input=prompts.txt --output=texts.jsonl --beams=4
     """
-    check_files(settings)
-    chosen = vars(how)
     with load(model_settings) as model:
         if settings.output:
-            generated = results(settings, model, "generate", chosen)
+            generated = results(settings, model, "generate", how)
             objects = (dict(prompt=text, **one._asdict()) for text, one in generated)
             write(settings.output, objects)
             return
         for text in texts(settings):
             print(text, end="", flush=True)
-            for part in model.stream(text, **chosen):
+            for part in model.stream(text, **vars(how)):
                 print(part.text, end="", flush=True)
             print(flush=True)
 

@@ -78,8 +78,8 @@ def main(settings: ServingSettings) -> None:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = f"http://{host}:{listening.getsockname()[1]}"
     url = f"{address}/v1/models/{urllib.parse.quote(name)}"
-    signatures = ", ".join(model.names)
-    print(f"serving {model.path} at {url} (signatures {signatures})")
+    signatures = ", ".join(model.inputs)
+    print(f"serving {settings.model_dir} at {url} (signatures {signatures})")
     print(f"a page to try it: {address}/", flush=True)
     server = application.server(model, name, listening)
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,7 +1,7 @@
 """Inference with trained models, from Python and exported.
 
 `load` is `xlnet.load`, `model` the object that it returns, whose methods are a file
-each: `prediction`, `explanation`, `vectors`, `filling`, `generation`, `factorization`.
+each: `prediction`, `vectors`, `filling`, `generation`, `factorization`.
 `session` holds the weights; `inference` is what the methods share; `language_model` reads
 token by token. A task type predicts with the same reader, head and scorer as with
 `--do_predict`. `exporter` writes SavedModels.

@@ -11,7 +11,6 @@ from typing import Any, Optional, Union
 import numpy as np
 
 from xlnet.inference import generation, vectors
-from xlnet.inference.explanation import explanation_call
 from xlnet.inference.factorization import attention_call, factorization_call
 from xlnet.inference.filling import filling_call
 from xlnet.inference.inference import (
@@ -22,7 +21,7 @@ from xlnet.inference.inference import (
     plain,
     require_list,
 )
-from xlnet.inference.prediction import VERBS, prediction_call
+from xlnet.inference.prediction import VERBS, explanation_call, prediction_call
 from xlnet.inference.settings import GenerationSettings, from_keywords
 from xlnet.runs.model_files import LoadedModel
 from xlnet.settings.devices import DeviceSettings

@@ -112,13 +112,15 @@ class Application:
         yield
 
     async def _refused(self, request: Request, error: Exception) -> Response:
-        status, headers = 500, None
-        reason = str(error).partition("\n")[0]
-        about = f"the model failed on this: {type(error).__name__}: {reason}"
+        headers = None
         if isinstance(error, UserError):
             status, about = 400, str(error)
         elif isinstance(error, HTTPException):
             status, about, headers = error.status_code, error.detail, error.headers
+        else:
+            reason = str(error).partition("\n")[0]
+            about = f"the model failed on this: {type(error).__name__}: {reason}"
+            status = 500
         if status in (404, 405):
             about = f"{request.method} {request.url.path[:200]}: {about}"
         self._errors.labels(status).inc()
@@ -164,15 +166,9 @@ class Application:
         began = time.monotonic()
         self._check_name(request)
         try:
-            body = await asyncio.wait_for(_body(request), limits.BODY_SECONDS)
-        except asyncio.TimeoutError:
-            raise HTTPException(
-                408,
-                f"the body did not arrive within {limits.BODY_SECONDS:g} s",
-                {"connection": "close"},
-            ) from None
+            body = await _body(request)
         except ClientDisconnect:
-            raise HTTPException(499, "the client has left") from None
+            raise _left() from None
         call, rows, is_streamed = _asked(self._model, body)
         if is_streamed:
             parts = self._parts(call, rows[0])
@@ -182,11 +178,11 @@ class Application:
         answers = await _unless_left(request, self._answers(call, rows))
         seconds = self._seconds.labels(call.signature)
         seconds.observe(time.monotonic() - began)
-        content: dict[str, Any] = {"predictions": [each.prediction for each in answers]}
+        predictions, *about = zip(*answers)
+        content: dict[str, Any] = {"predictions": predictions}
         if self._model.labels:
             content["labels"] = self._model.labels
-        for name in Answer._fields[1:]:
-            content[name] = [getattr(each, name) for each in answers]
+        content.update(zip(Answer._fields[1:], about))
         return JSONResponse(content)
 
     async def _answers(self, call: Call, rows: list[Row]) -> list[Answer]:
@@ -221,6 +217,10 @@ class Application:
                     taken.cancel()
 
 
+def _left() -> HTTPException:
+    return HTTPException(499, "the client has left")
+
+
 def _out_of_time() -> HTTPException:
     return HTTPException(503, f"not answered within {limits.MAX_SECONDS} s")
 
@@ -229,12 +229,10 @@ async def _body(request: Request) -> bytes:
     """The body; one that is too large is not kept, but read: its client, which still sends, gets an
     answer."""
     body = bytearray()
-    size = 0
     async for part in request.stream():
-        size += len(part)
-        if size <= limits.MAX_BODY:
-            body += part
-    if size > limits.MAX_BODY:
+        body += part
+        del body[limits.MAX_BODY + 1 :]
+    if len(body) > limits.MAX_BODY:
         raise HTTPException(413, f"the request has more than {limits.MAX_BODY} bytes")
     return bytes(body)
 
@@ -269,17 +267,16 @@ async def _unless_left(request: Request, work: Awaitable[Any]) -> Any:
     """The result of work; it ends when the client leaves or its time is over."""
     working = asyncio.ensure_future(work)
     left = asyncio.ensure_future(request.receive())
+    left.add_done_callback(lambda _: working.cancel())
     try:
-        both = {working, left}
-        first = asyncio.FIRST_COMPLETED
-        await asyncio.wait(both, timeout=limits.MAX_SECONDS, return_when=first)
-        if working.done():
-            return working.result()
-        if left.done():
-            raise HTTPException(499, "the client has left")
-        raise _out_of_time()
+        return await asyncio.wait_for(working, limits.MAX_SECONDS)
+    except asyncio.TimeoutError:
+        raise _out_of_time() from None
+    except asyncio.CancelledError:
+        if not left.done():
+            raise  # the server ends
+        raise _left() from None
     finally:
-        working.cancel()
         left.cancel()
 
 

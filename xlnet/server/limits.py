@@ -21,6 +21,5 @@ MAX_THREADS = 256  # computations at the same time, call by call of the network
 READING = 6
 
 MAX_SECONDS = 300  # of a request, waiting included
-BODY_SECONDS = 30  # in which the body of a request arrives
 IDLE_SECONDS = 30  # after which a connection without another request is closed
 GRACE_SECONDS = 4  # in which requests in progress are answered when the server ends

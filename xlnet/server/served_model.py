@@ -13,9 +13,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
+import tensorflow.compat.v1 as tf
 
 from xlnet.corpus.tokenizer import is_text
-from xlnet.inference import explanation, inference
+from xlnet.inference import inference, prediction
 from xlnet.inference.inference import Computed
 from xlnet.inference.model import Model
 from xlnet.inference.settings import BLANK
@@ -26,14 +27,14 @@ from xlnet.settings.devices import DeviceSettings
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.task import InlineExample
 
-_OF_OBJECTIVE = {  # the signatures of pretrained models, with the input of each
+_OF_OBJECTIVE = {  # the signatures of pretrained models, with the inputs of each
     "permutation": {
-        "fill": "text",
-        "factorize": "text",
-        "generate": "prompt",
-        "attention": "text",
+        "fill": ("text",),
+        "factorize": ("text",),
+        "generate": ("prompt",),
+        "attention": ("text",),
     },
-    "causal": {"generate": "prompt", "attention": "text"},
+    "causal": {"generate": ("prompt",), "attention": ("text",)},
 }
 _SQUARE = ("factorize", "attention")  # whose answers have a number for each two tokens
 
@@ -72,34 +73,36 @@ class ServedModel:
     Attributes:
       verb: the method of `xlnet.load` for the signature `text`; None: it has none.
       labels: names in the order of the probabilities; None: it has none.
-      names: of its signatures.
+      inputs: those of each signature, in the order in which they are shown, by name: the number of
+        texts in a list, or None for a text.
       default: the signature of requests that name none.
       turns: of the network.
     """
 
     def __init__(self, path: str, device: DeviceSettings, **given: Any):
         found = model_files.read(path, **given)
-        most_tokens = limits.CALL_TOKENS_CPU
-        if _has_gpu(device):
-            most_tokens = limits.CALL_TOKENS_GPU
-        self._model = model = Model(found, device, limits.MAX_BATCH, most_tokens)
+        has_gpu = device.device != "cpu" and tf.config.list_physical_devices("GPU")
+        most = limits.CALL_TOKENS_GPU if has_gpu else limits.CALL_TOKENS_CPU
+        self._model = model = Model(found, device, limits.MAX_BATCH, most)
+        self._task = found.tuned.task if found.tuned else None
         self.turns = Turns()
         model.session.call = self.turns.call
-        self._loaded, self._tuned = found, found.tuned
-        self.path, self.verb = path, model.verb
+        self.verb = model.verb
         self.labels = list(model.labels) if model.labels else None
-        # The signatures with their inputs, in the order that they are shown.
-        self._inputs: dict[str, tuple[str, ...]] = {}
-        if self._tuned:
-            self._inputs["text"] = self._tuned.task.reader.texts
-            if self.verb in explanation.VERBS:
-                self._inputs["explain"] = self._inputs["text"]
+        texts: dict[str, tuple[str, ...]] = {}
+        if self._task:
+            texts["text"] = self._task.reader.texts
+            if self.verb in prediction.EXPLAINED:
+                texts["explain"] = texts["text"]
         else:
-            for name, text in _OF_OBJECTIVE.get(found.objective, {}).items():
-                self._inputs[name] = (text,)
-        self._inputs["vectors"] = ("text_a",)
-        self.names = list(self._inputs)
-        self.default = self.names[0]
+            texts.update(_OF_OBJECTIVE.get(found.objective, {}))
+        texts["vectors"] = ("text_a",)
+        self.inputs: dict[str, dict[str, Optional[int]]] = {}
+        for signature, names in texts.items():
+            self.inputs[signature] = dict.fromkeys(sorted(names))
+            if "choices" in names:
+                self.inputs[signature]["choices"] = len(self.labels or ())
+        self.default = next(iter(self.inputs))
         self._warm_up()
 
     def close(self) -> None:
@@ -110,49 +113,42 @@ class ServedModel:
         """Builds all graphs, so that no request waits for them."""
         # One piece fills a blank where pieces are words, two where they are characters.
         parameters = {"fill": {"most_pieces": 2}, "generate": {"max_tokens": 1}}
-        for name in self.names:
+        for name, inputs in self.inputs.items():
+            text = "a " + BLANK if name == "fill" else "a"
             row: Row = {}
-            for key, count in self.inputs(name).items():
-                text = "a " + BLANK if name == "fill" else "a"
+            for key, count in inputs.items():
                 row[key] = [text] * count if count else text
             call = self.call(name, parameters.get(name, {}))
             (found,) = self.run(call, [row])
             if isinstance(found, UserError):
                 raise found
-        if "generate" in self.names:
+        if "generate" in self.inputs:
             self._model.language_model().prepare(limits.READING)
 
     def describe(self) -> dict[str, Any]:
         """What it is and what it takes, for `json`."""
-        config = self._loaded.config
+        loaded = self._model.loaded
         return {
             "model": {
-                "layers": config.n_layer,
-                "width": config.d_model,
-                "vocabulary": config.n_token,
-                "objective": None if self._tuned else self._loaded.objective,
-                "task": self._tuned.task.name if self._tuned else None,
-                "checkpoint": os.path.basename(self._loaded.prefix),
+                "layers": loaded.config.n_layer,
+                "width": loaded.config.d_model,
+                "vocabulary": loaded.config.n_token,
+                "objective": None if self._task else loaded.objective,
+                "task": self._model.task,
+                "checkpoint": os.path.basename(loaded.prefix),
             },
             "labels": self.labels,
             "verb": self.verb,
             "default_signature": self.default,
-            "signatures": {name: list(self.inputs(name)) for name in self.names},
+            "signatures": {name: list(self.inputs[name]) for name in self.inputs},
         }
 
     # ---- what a request may have
 
-    def inputs(self, signature: str) -> dict[str, Optional[int]]:
-        """The inputs of a signature by name: the number of texts in a list, or None for a text."""
-        found: dict[str, Optional[int]] = {}
-        for name in sorted(self._inputs[signature]):
-            found[name] = len(self.labels or ()) if name == "choices" else None
-        return found
-
     def call(self, signature: str, parameters: dict[str, Any]) -> Call:
         """A signature with the parameters of a request, checked."""
-        if signature not in self._inputs:
-            expected = "one of " + ", ".join(self._inputs)
+        if signature not in self.inputs:
+            expected = "one of " + ", ".join(self.inputs)
             raise wrong("signature_name", f"{signature!r:.80}", expected)
         if parameters and signature in ("text", "vectors"):
             found = ", ".join(parameters)[:80]
@@ -170,17 +166,15 @@ class ServedModel:
 
     def rows(self, call: Call, instances: Sequence[Any]) -> list[Row]:
         """Instances in JSON, dicts or the value of the only input, as rows, checked."""
-        inputs = self.inputs(call.signature)
-        expected = ", ".join(inputs)
+        inputs = self.inputs[call.signature]
         rows: list[Row] = []
         for number, row in enumerate(instances):
             where = f"instance {number}"
             if not isinstance(row, dict) and len(inputs) == 1:
                 row = dict.fromkeys(inputs, row)
-            if not isinstance(row, dict):
-                raise wrong(where, json.dumps(row)[:80], f"an object with {expected}")
-            if set(row) != set(inputs):
-                raise wrong(where, ", ".join(row)[:200] or "nothing", expected)
+            if not isinstance(row, dict) or set(row) != set(inputs):
+                expected = f"an object with {', '.join(inputs)}"
+                raise wrong(where, json.dumps(row)[:200], expected)
             for name, count in inputs.items():
                 texts = [row[name]] if count is None else row[name]
                 if not isinstance(texts, list) or len(texts) != (count or 1):
@@ -244,27 +238,28 @@ class ServedModel:
             if part.probability is not None:
                 shown["probability"] = _plain(part.probability)
             if part.whole:
-                shown["ended"] = part.whole.ended
                 unknown = self._model.unknown_parts(row["prompt"])
+                shown["ended"] = part.whole.ended
                 shown["unknown_tokens"] = len(unknown)
-                shown["characters_unknown"] = {"prompt": unknown} if unknown else None
+                shown["characters_unknown"] = self._unknown(row, len(unknown))
             yield shown
 
     def _answer(self, call: Call, row: Row, found: Computed) -> Answer:
-        prediction = found.result
+        result = found.result
         # By the names of an exported model; a score stands for itself.
-        if call.signature == "text" and hasattr(prediction, "named"):
-            prediction = prediction.named(self.labels)
+        if call.signature == "text" and hasattr(result, "named"):
+            result = result.named(self.labels)
+        unknown = found.unknown_tokens
         return Answer(
-            _plain(prediction),
+            _plain(result),
             found.tokens,
             found.tokens_read,
-            found.unknown_tokens,
-            self._unknown(row, found.unknown_tokens),
+            unknown,
+            self._unknown(row, unknown),
         )
 
     def _unknown(
-        self, row: Row, count: Optional[int]
+        self, row: Row, count: int
     ) -> Optional[dict[str, list[tuple[int, int]]]]:
         """The `characters_unknown` of a row with so many unknown tokens."""
         if not count:
@@ -272,17 +267,11 @@ class ServedModel:
         parts = {}
         for name, text in sorted(row.items()):
             if isinstance(text, str):
-                if self._tuned and self._tuned.task.published.replaced(text) != text:
+                if self._task and self._task.published.replaced(text) != text:
                     return None
                 no_blanks = text.replace(BLANK, " " * len(BLANK))
                 parts[name] = self._model.unknown_parts(no_blanks)
         return parts
-
-
-def _has_gpu(device: DeviceSettings) -> bool:
-    import tensorflow.compat.v1 as tf
-
-    return device.device != "cpu" and bool(tf.config.list_physical_devices("GPU"))
 
 
 def _plain(value: Any) -> Any:
