@@ -157,7 +157,7 @@ PARTS_OF_TASKS = (
     "task",
     "results",
     "files",
-    "features",
+    "encoding",
     "metrics",
     "types",
     "rooms",

@@ -24,8 +24,7 @@ from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSe
 from xlnet.settings.network import XLNetConfig
 from xlnet.support import errors, files
 from xlnet.support.errors import UserError
-from xlnet.tasks import custom
-from xlnet.tasks.features import encoding
+from xlnet.tasks import custom, encoding
 
 CASES = int(os.environ.get("XLNET_TEST_CASES", 12))
 

@@ -25,8 +25,7 @@ from xlnet.settings.data import CorpusSettings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.support import files
 from xlnet.support.errors import UserError
-from xlnet.tasks import custom
-from xlnet.tasks.features import encoding
+from xlnet.tasks import custom, encoding
 
 EXAMPLES = int(os.environ.get("XLNET_TEST_EXAMPLES", "25"))
 SIZE = 64_000  # characters

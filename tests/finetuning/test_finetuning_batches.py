@@ -8,8 +8,8 @@ from xlnet.corpus import input_pipeline, record_files
 from xlnet.corpus.record_files import ExampleBytes
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.support.errors import UserError
-from xlnet.tasks.features import encoding
-from xlnet.tasks.features.encoding import Example, Layout
+from xlnet.tasks import encoding
+from xlnet.tasks.encoding import Example, Layout
 
 LENGTH, ROWS = 40, 46
 

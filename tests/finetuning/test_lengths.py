@@ -24,7 +24,9 @@ def length_of(directory, *given, run=None, optimization=None, **values):
         **values,
     )
     optimization = optimization or TaskOptimizationSettings()
-    found = task_settings.resolve(settings, NetworkSettings(), optimization, given, run)
+    found = task_settings.inherited_settings(
+        settings, NetworkSettings(), optimization, given, run
+    )
     return found[0], found[2]
 
 

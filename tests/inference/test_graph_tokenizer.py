@@ -14,7 +14,7 @@ from helpers.vocabulary import train_tiny_model
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.inference.exporter import GraphEncoder
 from xlnet.support.errors import UserError
-from xlnet.tasks.features.encoding import Layout
+from xlnet.tasks.encoding import Layout
 
 pytestmark = pytest.mark.slow
 

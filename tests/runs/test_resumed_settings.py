@@ -175,7 +175,7 @@ def test_a_fine_tuning_that_starts_from_weights_has_their_clamp_len(tmp_path):
     settings = ClassifierSettings(**new, init_checkpoint=str(tmp_path))
     for given, expected in (([], 3), (["clamp_len"], -1)):
         groups = settings, NetworkSettings(), OptimizationSettings()
-        found = task_settings.resolve(*groups, [*new, *given], None)
+        found = task_settings.inherited_settings(*groups, [*new, *given], None)
         assert found[1].clamp_len == expected
 
 
@@ -201,7 +201,7 @@ def test_fine_tuning_does_not_take_the_directory_of_a_pretrained_model(tmp_path)
         with pytest.raises(
             UserError, match="found a pretrained model.*give it as init_checkpoint"
         ):
-            task_settings.resolve(
+            task_settings.inherited_settings(
                 settings, NetworkSettings(), OptimizationSettings(), [*TASK], None
             )
 
@@ -216,7 +216,10 @@ def test_no_training_begins_with_random_weights_next_to_released_ones(tmp_path):
     def start(run, settings, *more):
         return run(settings, NetworkSettings(), OptimizationSettings(), [*new], *more)
 
-    for call in ((task_settings.resolve, tuned, None), (resolve.inherit, pretraining)):
+    for call in (
+        (task_settings.inherited_settings, tuned, None),
+        (resolve.inherit, pretraining),
+    ):
         with pytest.raises(
             UserError,
             match="model_dir: .*: found weights to start from.* as init_checkpoint",

@@ -40,7 +40,7 @@ def settings_of(directory, **values):
 def resolve(settings, given):
     """The settings of a run on the model in its directory, if there is one."""
     run = task_settings.read_model(settings.model_dir)
-    found, _, _ = task_settings.resolve(
+    found, _, _ = task_settings.inherited_settings(
         settings, NetworkSettings(), OptimizationSettings(), given, run
     )
     return found

@@ -14,8 +14,8 @@ from xlnet.corpus import record_files
 from xlnet.corpus.record_files import Feature
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.support.errors import UserError
-from xlnet.tasks.features import encoding
-from xlnet.tasks.features.encoding import Example, Layout
+from xlnet.tasks import encoding
+from xlnet.tasks.encoding import Example, Layout
 
 CLS, SEP = 3, 4
 LABELS = ("no", "yes")

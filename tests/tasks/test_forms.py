@@ -15,8 +15,7 @@ from helpers.vocabulary import train_tiny_model
 
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.support.errors import UserError
-from xlnet.tasks import custom
-from xlnet.tasks.features import encoding
+from xlnet.tasks import custom, encoding
 from xlnet.tasks.files import forms, parsing
 from xlnet.tasks.task import Form
 

@@ -20,8 +20,7 @@ from scipy import special
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.finetuning import SpanSettings
 from xlnet.support.errors import UserError
-from xlnet.tasks import custom, known
-from xlnet.tasks.features import encoding
+from xlnet.tasks import custom, encoding, known
 from xlnet.tasks.files import parsing
 from xlnet.tasks.questions import answers
 from xlnet.tasks.questions.spans import BestSpans, Question

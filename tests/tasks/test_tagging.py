@@ -13,9 +13,8 @@ from helpers.tasks import read_rows
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.support.errors import UserError
-from xlnet.tasks import custom, known
-from xlnet.tasks.features import encoding
-from xlnet.tasks.features.encoding import Layout
+from xlnet.tasks import custom, encoding, known
+from xlnet.tasks.encoding import Layout
 from xlnet.tasks.files import forms
 from xlnet.tasks.tagging import tags
 from xlnet.tasks.tagging.tags import Tags

@@ -198,15 +198,6 @@ def test_articles_with_questions(tmp_path):
             rows_of("race", tmp_path, "dev")
 
 
-def test_an_article_is_predicted(tmp_path):
-    (tmp_path / "7.txt").write_text(article_of())
-    rows = parsing.read_to_predict(TASKS["race"], str(tmp_path / "7.txt"))
-    assert [row.id for row in rows] == ["7/0", "7/1"] and rows[0].label is None
-    (tmp_path / "8.txt").write_text('{"article": "a"')
-    with pytest.raises(UserError, match="8.txt: not valid JSON"):
-        parsing.read_to_predict(TASKS["race"], str(tmp_path / "8.txt"))
-
-
 def test_a_cell_of_any_size_is_read(tmp_path):
     """Larger than the limit of Python's csv module, in the first row."""
     text = "a word " * 30000

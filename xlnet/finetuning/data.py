@@ -17,7 +17,7 @@ from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import SpanSettings, TaskSettings
 from xlnet.support import files, own_modules
 from xlnet.support.errors import wrong
-from xlnet.tasks.features import encoding
+from xlnet.tasks import encoding
 from xlnet.tasks.files import forms, parsing
 from xlnet.tasks.task import Row, expand_split, splits_of
 

@@ -21,8 +21,7 @@ from xlnet.runs import run_document
 from xlnet.runs.task_settings import read_model
 from xlnet.settings.training import BEST, RESULTS
 from xlnet.support import files
-from xlnet.tasks import evaluation
-from xlnet.tasks.features import encoding
+from xlnet.tasks import encoding, evaluation
 from xlnet.tasks.files import forms
 from xlnet.tasks.task import Row
 from xlnet.tasks.types.contract import Predictions

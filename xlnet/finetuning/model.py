@@ -24,9 +24,10 @@ from xlnet.engine.estimator import in_order
 from xlnet.model import heads, modeling
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.network import NetworkSettings, XLNetConfig
-from xlnet.tasks.features import encoding
-from xlnet.tasks.features.encoding import (
+from xlnet.tasks import encoding
+from xlnet.tasks.encoding import (
     IDS,
+    OF_ROWS,
     TOKENS,
     TOKENS_READ,
     TokenCounts,
@@ -39,8 +40,6 @@ Arrays = dict[str, np.ndarray]  # by name, [m, ...]
 
 _DTYPES = {"int": tf.int32, "float": tf.float32}
 _BATCHES_AT_ONCE = 8  # that a call of a loaded model waits for, at most
-# What of a batch says to which rows its records belong.
-OF_ROWS = ("index", "is_first", TOKENS_READ, TOKENS)
 
 
 @dataclasses.dataclass(frozen=True)

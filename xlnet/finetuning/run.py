@@ -24,7 +24,7 @@ from xlnet.runs.run_document import RunDocument
 from xlnet.settings.finetuning import FineTuningSettings
 from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import OptimizationSettings
-from xlnet.tasks.features.encoding import Records
+from xlnet.tasks.encoding import Records
 from xlnet.tasks.task import Row
 from xlnet.tasks.types.contract import LossOptions
 

@@ -36,7 +36,7 @@ from xlnet.settings.network import CONFIG_NAME, DTYPES, NetworkSettings
 from xlnet.settings.training import RUN_NAME
 from xlnet.support import files
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks.features import encoding
+from xlnet.tasks import encoding
 from xlnet.tasks.types.contract import Reader
 
 _log = logging.getLogger(__name__)

@@ -28,8 +28,7 @@ from xlnet.inference.session import require_finite
 from xlnet.inference.settings import PredictSettings, from_keywords
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.support.errors import wrong
-from xlnet.tasks import ranking, results
-from xlnet.tasks.features import encoding
+from xlnet.tasks import encoding, ranking, results
 from xlnet.tasks.tagging.sentences import find_words
 from xlnet.tasks.task import InlineExample, Row
 from xlnet.tasks.types.contract import Scorer

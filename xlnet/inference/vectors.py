@@ -23,8 +23,8 @@ from xlnet.inference.session import Subgraph, Tensors, require_finite
 from xlnet.model import modeling
 from xlnet.runs.model_files import LoadedModel
 from xlnet.support.errors import wrong
-from xlnet.tasks.features import encoding
-from xlnet.tasks.features.encoding import IDS, Padding, batches_by_length
+from xlnet.tasks import encoding
+from xlnet.tasks.encoding import IDS, Padding, batches_by_length
 
 POOLINGS = ("mean", "first", "last", "none")
 _UNLIMITED = 1 << 30  # a memory of this length keeps every position

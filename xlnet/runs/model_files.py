@@ -137,7 +137,7 @@ def read(
 
 def _settings_to_predict(run: RunDocument, given: dict[str, Any]) -> FineTuningSettings:
     """The settings of a run that predicts with a fine-tuned model."""
-    # A file from a stranger: only what is checked here and by `resolve` is used.
+    # A file from a stranger: only what is checked here and by `inherited_settings` is used.
     stored = run.task or {}
     its_type = known.type_of(stored, run.path)
     labels = stored["labels"]
@@ -150,7 +150,7 @@ def _settings_to_predict(run: RunDocument, given: dict[str, Any]) -> FineTuningS
         raise wrong(f"{run.path}: labels", repr(labels), "a list of names")
     settings = _SETTINGS[its_type.program](do_predict=True, predict_file="-", **given)
     names = [name for name, value in given.items() if value]
-    resolved = task_settings.resolve(
+    resolved = task_settings.inherited_settings(
         settings, NetworkSettings(), OptimizationSettings(), names, run
     )
     return resolved[0]

@@ -22,8 +22,7 @@ from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, CACHE, RUN_NAME, OptimizationSettings
 from xlnet.support import files
 from xlnet.support.errors import MissingFlag, wrong
-from xlnet.tasks import custom, known
-from xlnet.tasks.features import encoding
+from xlnet.tasks import custom, encoding, known
 from xlnet.tasks.task import Task
 
 _log = logging.getLogger(__name__)
@@ -116,9 +115,9 @@ def resolve_run(
     given: Collection[str],
 ) -> TaskRun:
     """The run that a command line and its model directory say, checked as far as that is possible
-    without the data. Arguments and errors as for `resolve`."""
+    without the data. Arguments and errors as for `inherited_settings`."""
     before = read_model(settings.model_dir)
-    settings, network, optimization = resolve(
+    settings, network, optimization = inherited_settings(
         settings, network, optimization, given, before
     )
     check_directories(settings)
@@ -133,75 +132,70 @@ def resolve_run(
     return TaskRun(tuned, network, optimization, config, tokenizer, document)
 
 
-def resolve(
+def inherited_settings(
     settings: AnySettings,
     network: NetworkSettings,
     optimization: OptimizationSettings,
     given: Collection[str],
-    run: Optional[RunDocument],
+    document: Optional[RunDocument],
 ) -> tuple[AnySettings, NetworkSettings, OptimizationSettings]:
-    """The settings of a run.
+    """The settings of a command, with those that it inherits from its model.
 
-    A value comes from the first of: the flag, the run that is there, the files next to the initial
-    weights, the default. The vocabulary and the architecture are the model's own files.
+    A value comes from the first of: the flag, the model in `model_dir`, the files next to the
+    initial weights, the default. The vocabulary and the architecture are the model's own files.
 
     Args:
       settings: as given, or their defaults, like the next two.
       network: how the network is run.
       optimization: of the optimizer.
       given: names of the settings that the user gave, at any value.
-      run: the model in `model_dir`, as of `read_model`.
+      document: of the model in `model_dir`, as of `read_model`.
 
     Raises:
       UserError: a given setting contradicts the model, without `allow_changes`.
       MissingFlag: a required setting is neither given nor kept.
     """
-    # The run that is there.
-    if run:
-        with run_document.malformed_as_user_error(run.path):
-            _check_program(settings, given, run)
-            # What a split of the run's own files is read by is the run's.
-            asked = settings
+    if document:
+        with run_document.malformed_as_user_error(document.path):
+            _check_program(settings, given, document)
+            # A training goes on as it began. An evaluation of the files that the run was begun
+            # with reads and divides them as the run did.
+            reads_files_of_run = settings.needs_data_dir and not settings.data_dir
+            asked, of_run = settings, settings.do_train or reads_files_of_run
             (settings, network, optimization), different = run_document.inherit(
-                (settings, network, optimization),
-                given,
-                run,
-                of_run=settings.do_train
-                or settings.needs_data_dir
-                and not settings.data_dir,
+                (settings, network, optimization), given, document, of_run=of_run
             )
             _check_form(asked, settings)
             # A training chooses its threshold itself; what predicts has the chosen one.
-            chosen = (run.task or {}).get("threshold")
+            chosen = (document.task or {}).get("threshold")
             is_open = not settings.do_train and settings.predict_threshold is None
             if is_open and chosen is not None:
-                check_value(field_of(settings, "predict_threshold"), chosen, run.path)
+                field = field_of(settings, "predict_threshold")
+                check_value(field, chosen, document.path)
                 kept: dict[str, Any] = {"predict_threshold": chosen}
                 settings = dataclasses.replace(settings, **kept)
         if settings.do_train:
-            run_document.refuse(run, different, settings.allow_changes)
-        settings = with_own_files(settings, run.directory)
+            run_document.refuse(document, different, settings.allow_changes)
+        settings = with_own_files(settings, document.directory)
         settings.check()
     else:
         _check_directory(settings)
-    # Files next to the initial weights.
     if settings.init_checkpoint:
         start = files.directory_of(settings.init_checkpoint)
         settings = with_own_files(settings, start)
         # The weights were trained with a limit of distances (`clamp_len`), which they keep.
-        start_run = None if run else run_document.read(start)
-        if start_run:
+        of_start = None if document else run_document.read(start)
+        if of_start:
             (network,), _ = run_document.inherit(
-                (network,), given, start_run, of_run=False
+                (network,), given, of_start, of_run=False
             )
     # Settings that no file has must be given, or have a default.
     require(settings, "task_name", "spiece_model_file", "model_config_path")
     if settings.needs_data_dir:
         require(settings, "data_dir")
     if settings.do_train and not settings.output_dir:
-        settings = dataclasses.replace(
-            settings, output_dir=os.path.join(settings.model_dir, CACHE, "records")
-        )
+        records = os.path.join(settings.model_dir, CACHE, "records")
+        settings = dataclasses.replace(settings, output_dir=records)
     return settings, network, optimization
 
 
@@ -216,17 +210,23 @@ def _check_form(asked: TaskSettings, settings: TaskSettings) -> None:
 
 
 def _check_program(
-    settings: TaskSettings, given: Collection[str], run: RunDocument
+    settings: TaskSettings, given: Collection[str], document: RunDocument
 ) -> None:
     """Raises UserError if a model is one of another program, or of another task."""
-    task = run.task or {}
-    trained = known.type_of(task, run.path)
+    path, task = document.path, document.task or {}
+    trained = known.type_of(task, path)
     if trained.program != settings.program:
-        found = f"the model of {run.path}, trained with {trained.program}"
+        found = f"the model of {path}, trained with {trained.program}"
         raise wrong("model_dir", found, f"one of {settings.program}")
-    asked = _answered_by(settings.task_name)
-    if "task_name" in given and asked != task["task"]:
-        raise wrong(f"model_dir: {run.path}: task", task["task"], asked, "--task_name")
+    if "task_name" not in given:
+        return
+    asked = known.CUSTOM
+    if known.canonical_name(settings.task_name) != known.CUSTOM:
+        # Some tasks are predicted by the model of another one.
+        published = known.find_task(settings.task_name)
+        asked = published.published.trained_as or published.name
+    if asked != task["task"]:
+        raise wrong(f"model_dir: {path}: task", task["task"], asked, "--task_name")
 
 
 def check_columns(settings: TaskSettings) -> None:
@@ -265,9 +265,11 @@ def _check_directory(settings: TaskSettings) -> None:
     with, or weights from which no training resumes, before a task or a vocabulary is missed there.
     Converted weights may have an output layer to predict with."""
     if run_document.weights_in(settings.model_dir):
-        run = run_document.read(settings.model_dir)
-        if run and run.task is None and (run.program or settings.do_train):
-            found = f"a pretrained model, by {run.path}"
+        document = run_document.read(settings.model_dir)
+        if document is None or document.task is not None:
+            return
+        if document.program or settings.do_train:
+            found = f"a pretrained model, by {document.path}"
             expected = "a fine-tuned one; to fine-tune it, give it as init_checkpoint"
             raise wrong("model_dir", found, expected)
         return
@@ -282,14 +284,6 @@ def _check_directory(settings: TaskSettings) -> None:
     if not glob.glob(os.path.join(glob.escape(start), "*.index")):
         found = f"no checkpoint {settings.init_checkpoint}"
         raise wrong("init_checkpoint", found, "one that exists")
-
-
-def _answered_by(task_name: str) -> str:
-    """The name, in `run.json`, of the task whose models predict the task `task_name`."""
-    if known.canonical_name(task_name) == known.CUSTOM:
-        return known.CUSTOM
-    task = known.find_task(task_name)
-    return task.published.trained_as or task.name
 
 
 def with_own_files(settings: AnySettings, home: str) -> AnySettings:
@@ -332,30 +326,31 @@ def read_vocabulary(settings: TaskSettings, config: XLNetConfig) -> Tokenizer:
 # ---- what a model was trained for
 
 
-def task_of_run(settings: FineTuningSettings, run: Optional[RunDocument]) -> Task:
+def task_of_run(settings: FineTuningSettings, document: Optional[RunDocument]) -> Task:
     """Returns the `Task` of resolved settings, and of the model that is there.
 
     Without training, own files have the labels of the model: its directory and one file are enough
     to predict. The one file that it was trained on has the dev split that training held out.
     """
-    if not run:
+    if not document:
         return custom.resolve_task(settings)
-    stored = run.task or {}
-    with run_document.malformed_as_user_error(run.path):
-        if settings.dev_share is None and _is_train_file(settings, run):
+    stored = document.task or {}
+    with run_document.malformed_as_user_error(document.path):
+        if settings.dev_share is None and _is_train_file(settings, document):
             settings = dataclasses.replace(settings, dev_share=stored.get("dev_share"))
         return custom.resolve_task(settings, stored)
 
 
-def _is_train_file(settings: TaskSettings, run: RunDocument) -> bool:
+def _is_train_file(settings: TaskSettings, document: RunDocument) -> bool:
     """Whether `data_dir` is the one file that a model was trained on: by its path, as rows may have
     been added, or by its content."""
     if settings.do_train or not os.path.isfile(settings.data_dir):
         return False
-    named = run.resolved.get("train_file") or run.resolved.get("data_dir") or ""
-    if os.path.exists(named) and os.path.samefile(named, settings.data_dir):
+    resolved = document.resolved
+    trained = resolved.get("train_file") or resolved.get("data_dir") or ""
+    if os.path.exists(trained) and os.path.samefile(trained, settings.data_dir):
         return True
-    return run.read.get("train") == [files.digest_of(settings.data_dir)]
+    return document.read.get("train") == [files.digest_of(settings.data_dir)]
 
 
 def describe_task(settings: FineTuningSettings, task: Task) -> dict[str, Any]:
@@ -406,16 +401,19 @@ def check_trained_for(
     prefixes = checkpoint.all_prefixes(model_dir)
     if not prefixes:
         return
-    run, task = run_document.read(model_dir), wanted.task or {}
-    if run and run.task is not None:
+    document, task = run_document.read(model_dir), wanted.task or {}
+    if document and document.task is not None:
         for name in _OF_WEIGHTS:
-            was, now = run.task.get(name), task.get(name)
+            was, now = document.task.get(name), task.get(name)
             if was != now:
-                raise wrong(f"model_dir: {run.path}", f"{name} {was}", f"{name} {now}")
+                where = f"model_dir: {document.path}"
+                raise wrong(where, f"{name} {was}", f"{name} {now}")
         return
-    of_layer = (f"{task['head']}/", f"model/{task['head']}/")
-    names = checkpoint.names(prefixes[-1][1])
-    if settings.do_train or not any(name.startswith(of_layer) for name in names):
+    _, newest = prefixes[-1]
+    layer = task["head"] + "/"
+    names = [name.removeprefix("model/") for name in checkpoint.names(newest)]
+    has_layer = any(name.startswith(layer) for name in names)
+    if settings.do_train or not has_layer:
         found = f"no {RUN_NAME} with a task in {model_dir}, which has checkpoints"
         expected = f"those of {settings.program}"
         raise wrong("model_dir", found, expected, "--init_checkpoint to start from")
@@ -428,8 +426,8 @@ def check_start(init_checkpoint: str, task: Task, wanted: dict[str, Any]) -> Non
     another order, and depends on them. wanted: the task's section `task`."""
     if task.columns.choices:
         return
-    run = run_document.read(files.directory_of(init_checkpoint))
-    stored = run.task if run and run.task else {}
+    document = run_document.read(files.directory_of(init_checkpoint))
+    stored = document.task if document and document.task else {}
     before, now = stored.get("labels"), wanted["labels"]
     if stored.get("head") == wanted["head"] and before != now:
         where = f"init_checkpoint: labels of the output layer {wanted['head']}"

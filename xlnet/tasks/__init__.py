@@ -2,7 +2,7 @@
 
 Nothing here imports TensorFlow, so that files can be checked and metrics used without it; training
 is in `finetuning`. Each of these imports from those before it: `task`, a task as data; `results`,
-predictions; `files` reads files; `features` makes arrays of the examples; `metrics` scores
+predictions; `files` reads files; `encoding` makes arrays of the examples; `metrics` scores
 predictions; `types` is what a task type is, and the simple ones; `tagging`, `questions` and
 `ranking` are a room each; `known` registers all types and has the published tasks, `custom` makes
 a task of a file of one's own; `evaluation` writes metrics and predictions.

@@ -52,34 +52,15 @@ MEASURES = ("map", "ndcg", "err", "mrr", "p", "recall", "trec_ndcg")
 
 # ---- TREC's files
 
-# The columns of a line, by form.
+# The columns of a line, by the kind of the file; those of "texts" have tabs between them.
 _COLUMNS = {
     "qrels": ("query", "iteration", "document", "relevance"),
     "run": ("query", "Q0", "document", "rank", "score", "name"),
+    "texts": ("name", "text"),
 }
-
-
-def _read(path: str, form: Form, names: tuple[str, ...]) -> forms.Records:
-    """(place, cells) of the lines that are not empty, by the names of the columns."""
-    form = dataclasses.replace(form, header="none", names=names)
-    for place, cells in forms.read(path, form, "a ranking"):
-        if isinstance(cells, str):
-            raise UserError(f"{place}: {cells}")
-        if cells:
-            yield place, cells
-
-
-def _read_texts(path: str, wanted: set[str], encoding: Optional[str]) -> dict[str, str]:
-    """The texts of the names `wanted` from a file of `name<TAB>text`, which may be a collection
-    larger than the memory."""
-    texts: dict[str, str] = {}
-    for place, cells in _read(path, Form("text", encoding=encoding), ("name", "text")):
-        name = cells["name"].strip()
-        if name in texts:
-            raise wrong(place, f"'{name}' again", "another name")
-        if name in wanted:
-            texts[name] = cells["text"]
-    return texts
+_TREC = ("qrels", "run")
+# The files of the texts, next to judgements and runs.
+_TEXTS = {"query": "queries.tsv", "document": "documents.tsv"}
 
 
 # ---- the rows
@@ -98,20 +79,35 @@ class RankingReader(contract.Reader):
     """Documents of queries; in training pairs of documents. `Row.source` has the relevance of all
     judged documents of the query, if they come from the judgements of a run."""
 
-    def _form_of(self, path: str) -> str:
-        """A key of `_COLUMNS`; "" for other files."""
-        name = forms.declared_form(self.task, path).name
-        return name if name in _COLUMNS else ""
+    def _form_of(self, path: str) -> Optional[str]:
+        return forms.declared_form(self.task, path).name
 
-    def _lines(self, path: str, form: str) -> forms.Records:
-        """The lines of judgements or of a run."""
-        declared = Form("conll", encoding=self.task.files.form.encoding)
-        return _read(path, declared, _COLUMNS[form])
+    def _lines(self, path: str, kind: str) -> forms.Records:
+        """(place, cells) of the lines that are not empty; kind: a key of `_COLUMNS`."""
+        name = "text" if kind == "texts" else "conll"
+        encoding = self.task.files.form.encoding
+        form = Form(name, header="none", names=_COLUMNS[kind], encoding=encoding)
+        for place, cells in forms.read(path, form, "a ranking"):
+            if isinstance(cells, str):
+                raise UserError(f"{place}: {cells}")
+            if cells:
+                yield place, cells
+
+    def _read_texts(self, path: str, wanted: set[str]) -> dict[str, str]:
+        """The texts of the names `wanted`: a collection may be larger than the memory."""
+        texts: dict[str, str] = {}
+        for place, cells in self._lines(path, "texts"):
+            name = cells["name"].strip()
+            if name in texts:
+                raise wrong(place, f"'{name}' again", "another name")
+            if name in wanted:
+                texts[name] = cells["text"]
+        return texts
 
     def table(self, path: str) -> forms.Records:
         """A table, or one of judgements or of a run, whose relevance is empty."""
         form = self._form_of(path)
-        if not form:
+        if form not in _TREC:
             yield from super().table(path)
             return
         named = self.task.columns
@@ -119,26 +115,21 @@ class RankingReader(contract.Reader):
         if len(columns) != 5 or None in columns:
             raise wrong(path, "TREC's file", "a table: the task is no ranking")
         lines = list(self._lines(path, form))
-        texts = []
-        for kind, where in zip(("query", "document"), self._texts_of(path)):
+        texts = {}
+        for kind, file in _TEXTS.items():
             wanted = {cells[kind] for _, cells in lines}
-            texts.append(_read_texts(where, wanted, self.task.files.form.encoding))
-        queries, documents = texts
+            texts[kind] = self._read_texts(_next_to(path, file), wanted)
         for place, cells in lines:
-            query, document = cells["query"], cells["document"]
-            if query not in queries:
-                yield place, f"query '{query}' is not in queries.tsv"
-            elif document not in documents:
-                yield place, f"document '{document}' is not in documents.tsv"
-            else:
-                found = [query, queries[query], document, documents[document]]
-                yield place, dict(zip(columns, [*found, cells.get("relevance")]))
-
-    def _texts_of(self, path: str) -> tuple[str, str]:
-        """The files of queries and of documents."""
-        directory = os.path.dirname(path)
-        queries = os.path.join(directory, "queries.tsv")
-        return queries, os.path.join(directory, "documents.tsv")
+            missing = [kind for kind in _TEXTS if cells[kind] not in texts[kind]]
+            if missing:
+                kind = missing[0]
+                yield place, f"{kind} '{cells[kind]}' is not in {_TEXTS[kind]}"
+                continue
+            row = []
+            for kind, of_kind in texts.items():
+                name = cells[kind]
+                row += [name, of_kind[name]]
+            yield place, dict(zip(columns, [*row, cells.get("relevance")]))
 
     def read(self, path: str, need_labels: bool) -> Sequence[Row]:
         if not need_labels or self._form_of(path) != "run":
@@ -147,7 +138,16 @@ class RankingReader(contract.Reader):
         rows = super().read(path, need_labels=False)
         judged: dict[str, dict[str, float]] = {}
         for each in forms.each_path(path):
-            self._add_judgements(forms.stem(each) + ".qrels", judged)
+            for place, cells in self._lines(forms.stem(each) + ".qrels", "qrels"):
+                of_query = judged.setdefault(cells["query"], {})
+                document = cells["document"]
+                if document in of_query:
+                    found = f"document '{document}' again"
+                    raise wrong(place, found, "another document")
+                try:
+                    of_query[document] = parse_grade(self.task, [cells["relevance"]])
+                except ValueError as e:
+                    raise UserError(f"{place}: {e}") from e
         kept = []
         for row in rows:
             if row.query in judged:
@@ -159,30 +159,18 @@ class RankingReader(contract.Reader):
         unjudged = f"{len(queries - set(judged))} of {len(queries)} queries"
         if not kept:
             raise wrong(path, f"no judgement for {unjudged}", "some")
-        if not queries <= set(judged):
+        if len(kept) < len(rows):
             # All of their documents would count as not relevant.
             _log.warning("note: %s: without %s that have no judgement", path, unjudged)
         return kept
 
-    def _add_judgements(self, path: str, judged: dict[str, dict[str, float]]) -> None:
-        """Adds the judgements of a file to the relevance of each document, by query."""
-        for place, cells in self._lines(path, "qrels"):
-            of_query = judged.setdefault(cells["query"], {})
-            document = cells["document"]
-            if document in of_query:
-                raise wrong(place, f"document '{document}' again", "another document")
-            try:
-                of_query[document] = parse_grade(self.task, [cells["relevance"]])
-            except ValueError as e:
-                raise UserError(f"{place}: {e}") from e
-
     def files_of(self, path: str) -> Sequence[str]:
         """The file, and the files that belong to judgements and runs."""
-        if not self._form_of(path):
+        if self._form_of(path) not in _TREC:
             return [path]
-        judgements = forms.stem(path) + ".qrels"
-        found = dict.fromkeys([path, *self._texts_of(path), judgements])
-        return list(filter(os.path.exists, found))
+        others = [_next_to(path, file) for file in _TEXTS.values()]
+        others.append(forms.stem(path) + ".qrels")
+        return list(dict.fromkeys([path, *filter(os.path.exists, others)]))
 
     def check_row(self, row: Row, seen: dict) -> None:
         """seen: the documents of the rows before."""
@@ -212,6 +200,10 @@ class RankingReader(contract.Reader):
             found = "no query with two documents of different relevance"
             raise wrong("train", found, "some, as they are compared", "--train_file")
         return made
+
+
+def _next_to(path: str, file: str) -> str:
+    return os.path.join(os.path.dirname(path), file)
 
 
 class Query(NamedTuple):

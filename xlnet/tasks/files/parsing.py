@@ -56,8 +56,7 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence
     added, removed, sorted or labelled in another way. One rule comes before: of each label with two
     texts or more at least one is on each side, or where labels share texts, in train. A rare label
     whose hashes are all on one side lends the text with the lowest hash to dev, or the one with the
-    highest to train, and only such a text may change its side when texts of its label are added. A
-    note names the labels with a single text.
+    highest to train, and only such a text may change its side when texts of its label are added.
 
     Args:
       rows: those of the train file.
@@ -81,18 +80,10 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence
     for _, texts in sorted(texts_of.items()):
         if len(texts) > 1 and texts <= dev:  # what is not trained on is not learned
             dev.remove(max(texts))
-    _note_single_texts(texts_of)
     parts: tuple[list[Row], list[Row]] = ([], [])
     for row, number in zip(rows, hashes):
         parts[number in dev].append(row)
     return parts
-
-
-def _note_single_texts(texts_of: dict[Any, set[int]]) -> None:
-    single = sorted(label for label, texts in texts_of.items() if len(texts) == 1)
-    if single:
-        listed = ", ".join(single[:LISTED])
-        _log.info("note: labels with a single text, in train or in dev: %s", listed)
 
 
 def text_digest(row: Row) -> int:
@@ -114,8 +105,7 @@ def _digest(text: str) -> int:
 def read_to_predict(task: Task, path: str) -> Sequence[Row]:
     """The rows of a file to predict, labelled or not: as many as the file has records."""
     for each in forms.each_path(path):
-        form = forms.declared_form(task, each)
-        if not form.name:
+        if not forms.declared_form(task, each).name:
             expected = "a name with an extension, or a flag"
             raise wrong(each, "no form", expected, "--input_format")
     kept = dataclasses.replace(task.published, rows_where={}, skipped_labels=())
@@ -149,9 +139,10 @@ class TableReader:
 
     def table(self, path: str) -> forms.Records:
         """The records of one file, or of a directory, in its declared form."""
-        form = forms.declared_form(self.task, path)
-        what = f"task {self.task.name}"
-        records = published.read(self.task, path) or forms.read(path, form, what)
+        records = published.read(self.task, path)
+        if records is None:
+            form = forms.declared_form(self.task, path)
+            records = forms.read(path, form, f"task {self.task.name}")
         for place, cells in records:
             yield place, forms.flattened(cells)
 

@@ -10,19 +10,18 @@ from collections.abc import Mapping
 from typing import Any, Optional
 
 from xlnet.support.errors import UserError
-from xlnet.tasks.files.forms import Records, declared_form, lines, parsed, to_text
+from xlnet.tasks.files.forms import Records, lines, parsed, to_text
 from xlnet.tasks.task import Task
 
 
 def read(task: Task, path: str) -> Optional[Records]:
-    """The records of a directory of a published set, or of an article; None: `path` is a table."""
-    form = task.files.directory_form
-    if form == "folders" and os.path.isdir(path):
+    """The records of a directory of a published set; None: `path` is a file."""
+    if not os.path.isdir(path):
+        return None
+    if task.files.directory_form == "folders":
         return _in_folders(path, task.class_names)
-    if form == "race" and os.path.isdir(path):
+    if task.files.directory_form == "race":
         return _in_race(path)
-    if declared_form(task, path).name == "race":
-        return _questions(path)
     return None
 
 
@@ -53,14 +52,13 @@ def _questions(path: str) -> Records:
     try:
         article, questions = value["article"], value["questions"]
         options = value["options"]
-        # A file to predict may have no answers.
+        # Articles to predict may have no answers.
         answers = value.get("answers") or [None] * len(questions)
         is_whole = len(questions) == len(options) == len(answers)
     except (KeyError, TypeError, AttributeError):
         is_whole = False
     if not is_whole:
-        expected = "article, questions, and as many lists of options and answers"
-        yield path, f"expected {expected}"
+        yield path, "expected article, questions, and as many options and answers"
         return
     name = value.get("id") or os.path.basename(path)
     for number, question in enumerate(questions):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import json
 import logging
@@ -16,7 +15,7 @@ from xlnet.corpus.offsets import Aligner, piece_span
 from xlnet.corpus.record_files import Feature
 from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
 from xlnet.support.errors import wrong
-from xlnet.tasks.features import encoding
+from xlnet.tasks import encoding
 from xlnet.tasks.files import forms
 from xlnet.tasks.questions import answers, squad
 from xlnet.tasks.results import Answer, Span
@@ -85,11 +84,12 @@ class SpanReader(contract.Reader):
         for row in rows:
             if not row.label or squad.position_of(row)[0] >= 0:
                 kept.append(row)
-        lost = f"{len(rows) - len(kept)} of {len(rows)} questions with an answer that has no known "
-        lost += "position in its context"
+        count = len(rows) - len(kept)
+        what = "questions with an answer that has no known position in its context"
+        lost = f"{count} of {len(rows)} {what}"
         if not kept:
             raise wrong("train", lost, "some to train on", "--train_file")
-        if len(kept) < len(rows):
+        if count:
             _log.warning("note: train: without %s", lost)
         return kept
 
@@ -114,8 +114,8 @@ class SpanReader(contract.Reader):
         paragraphs = dict(zip(contexts, Aligner(tokenizer).encode(contexts)))
         queries = tokenizer.encode_lines([question.question for question in examples])
         pairs: list[tuple] = []
-        counts, tokens_read, tokens = [], [], []
-        found: dict[str, list] = collections.defaultdict(list)  # by feature, of windows
+        counts, tokens_read, tokens = [], [], []  # of each question
+        records = []  # the features of each window besides its ids
         for question, query in zip(examples, queries):
             paragraph = paragraphs[question.context]
             pieces = len(paragraph.ids)
@@ -130,28 +130,31 @@ class SpanReader(contract.Reader):
             counts.append(len(windows))
             for start, end, widest_start, widest_end in windows:
                 pairs.append((paragraph.ids[start:end].tolist(), query))
-                cls = end - start + len(query) + QUESTION_SPECIAL_TOKENS - 1
+                size = end - start
+                cls = size + len(query) + QUESTION_SPECIAL_TOKENS - 1
                 # The answer's position is that of <cls> unless the window has all of the answer.
                 is_inside = start <= first <= last < end
-                found["start_positions"].append(first - start if is_inside else cls)
-                found["end_positions"].append(last - start if is_inside else cls)
-                found["is_impossible"].append(not is_inside)
-                found["cls_index"].append(cls)
-                found["paragraph_len"].append(end - start)
-                starts = paragraph.starts[widest_start:widest_end]
-                around = (widest_start - start, length - (widest_end - start))
-                found["char_start"].append(np.pad(starts, around, constant_values=-1))
-                ends = paragraph.ends[start:end]
-                found["char_end"].append(np.pad(ends, (0, length - (end - start))))
+                char_start, char_end = np.full(length, -1), np.zeros(length)
+                own = slice(widest_start - start, widest_end - start)
+                char_start[own] = paragraph.starts[widest_start:widest_end]
+                char_end[:size] = paragraph.ends[start:end]
+                record = {
+                    "start_positions": first - start if is_inside else cls,
+                    "end_positions": last - start if is_inside else cls,
+                    "is_impossible": not is_inside,
+                    "cls_index": cls,
+                    "paragraph_len": size,
+                    "char_start": char_start,
+                    "char_end": char_end,
+                }
+                records.append(record)
         arrays = encoding.lay_out(
-            pairs, length, tokenizer.cls_id, tokenizer.sep_id, pads="right"
+            pairs, length, tokenizer.cls_id, tokenizer.sep_id, self.pads
         )
-        for feature in self.task.head.features(length):
-            dtype = np.int32 if feature.dtype == "int" else np.float32
-            arrays[feature.name] = np.array(found[feature.name], dtype)
-        arrays["is_real_example"] = np.ones(len(pairs), np.int32)
-        arrays[encoding.TOKENS_READ] = np.repeat(tokens_read, counts)
-        arrays[encoding.TOKENS] = np.repeat(tokens, counts)
+        for name, _, kind in self.task.head.features(length):
+            dtype = np.int32 if kind == "int" else np.float32
+            arrays[name] = np.array([record[name] for record in records], dtype)
+        encoding.add_counts(arrays, counts, tokens_read, tokens)
         return arrays, np.array(counts)
 
 

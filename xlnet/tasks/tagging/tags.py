@@ -21,7 +21,7 @@ import numpy as np
 from xlnet.corpus.record_files import Feature
 from xlnet.corpus.tokenizer import is_unspaced
 from xlnet.support.errors import wrong
-from xlnet.tasks.features import encoding
+from xlnet.tasks import encoding
 from xlnet.tasks.files import forms
 from xlnet.tasks.results import Entity, Tagged, json_lines
 from xlnet.tasks.tagging import sentences
@@ -170,9 +170,7 @@ class TaggingReader(contract.Reader):
         arrays = encoding.lay_out(texts, length, tokenizer.cls_id, tokenizer.sep_id)
         arrays["label_ids"] = np.array(labels)
         arrays["word_starts"] = np.array(starts)
-        arrays["is_real_example"] = np.ones(len(texts), np.int32)
-        for name in (encoding.TOKENS_READ, encoding.TOKENS):
-            arrays[name] = np.repeat(tokens, counts)
+        encoding.add_counts(arrays, counts, tokens, tokens)
         return arrays, np.array(counts)
 
 
@@ -287,9 +285,7 @@ class TaggingScorer(contract.Scorer):
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
     ) -> dict:
         results = self.results(gold_labels, values)
-        spans = list(map(_spans_of, results))
-        true = [row.source.entities for row in gold_labels]
-        ratios, _ = sentences.scores(spans, true)
+        ratios, _ = _scores(results, gold_labels)
         found = dict(zip(("precision", "recall", "f1"), ratios))
         gold = np.concatenate([row.label for row in gold_labels])
         tags = np.concatenate([one.tags for one in results])
@@ -297,9 +293,8 @@ class TaggingScorer(contract.Scorer):
         return {name: found[name] for name in self.task.metrics}
 
     def table(self, values: Any, gold_labels: Any, threshold: float) -> Optional[str]:
-        spans = list(map(_spans_of, self.results(gold_labels, values)))
-        true = [row.source.entities for row in gold_labels]
-        return sentences.scores(spans, true)[1]
+        _, table = _scores(self.results(gold_labels, values), gold_labels)
+        return table
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
@@ -315,6 +310,12 @@ class TaggingScorer(contract.Scorer):
 
 def _spans_of(tagged: Tagged) -> list[TagSpan]:
     return [(entity.start, entity.end, entity.label) for entity in tagged.entities]
+
+
+def _scores(results: Sequence[Tagged], rows: Sequence[Row]) -> tuple:
+    """As of `sentences.scores`."""
+    true = [row.source.entities for row in rows]
+    return sentences.scores(list(map(_spans_of, results)), true)
 
 
 TAGGING = contract.TaskType(

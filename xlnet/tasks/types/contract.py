@@ -28,8 +28,7 @@ import numpy as np
 
 from xlnet.corpus.record_files import Feature
 from xlnet.support.errors import wrong
-from xlnet.tasks import metrics, results
-from xlnet.tasks.features import encoding
+from xlnet.tasks import encoding, metrics, results
 from xlnet.tasks.files.forms import to_number
 from xlnet.tasks.files.parsing import TableReader
 from xlnet.tasks.metrics import Metric

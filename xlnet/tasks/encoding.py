@@ -42,12 +42,13 @@ Layout = collections.namedtuple(
 # do not have: how many tokens the texts of an example have, and how many of these are in its
 # records; without special tokens.
 TOKENS_READ, TOKENS = "tokens_read", "tokens"
+# What of a batch to predict says to which rows its records belong.
+OF_ROWS = ("index", "is_first", TOKENS_READ, TOKENS)
 
 _NOTED = 0.01  # a larger ratio of unknown pieces or of cut examples is warned of
 # Part of the name of a record file: to be raised whenever the same text gives other arrays.
 _RECORDS_VERSION = 3
 _EXAMPLES_AT_ONCE = 1000
-
 
 # In a note: windows cover all of the context of a question.
 CUT_WORDS = "the rows are cut; see --max_seq_length (of questions: --max_query_length)"
@@ -101,35 +102,35 @@ def fit_to_length(ids_a: list, ids_b: Optional[list], layout: Layout) -> list:
 
     A text that is too long loses its end ("truncate"), or has several windows ("sliding").
     """
-    budget = layout.max_seq_length - (2 if ids_b is None else 3)
+    num_special = 2 if ids_b is None else 3
+    budget = layout.max_seq_length - num_special
     # With `cut_first` the first text has at least a quarter of a window: windows of a few ids would
     # be as many as the text has ids.
-    least = max(budget // 4, 1) if layout.long_document == "sliding" else 1
-    length_a, length_b = _lengths(
-        len(ids_a), len(ids_b or ()), budget, layout.cut_first, least
-    )
-    windows_a = _windows(ids_a, length_a, layout.long_document)
-    windows_b: list = [None]
-    if ids_b is not None:
-        windows_b = _windows(ids_b, length_b, layout.long_document)
+    least = max(budget // 4, 1) if has_windows(layout) else 1
+    length_b = len(ids_b or ())
+    lengths = _lengths(len(ids_a), length_b, budget, layout.cut_first, least)
+    windows_a = _windows(ids_a, lengths[0], layout)
+    windows_b = [None] if ids_b is None else _windows(ids_b, lengths[1], layout)
     pairs = []
     for number in range(max(len(windows_a), len(windows_b))):
-        # The text with fewer windows repeats its last one.
-        window_a = windows_a[min(number, len(windows_a) - 1)]
-        window_b = windows_b[min(number, len(windows_b) - 1)]
-        pairs.append((window_a, window_b))
+        pairs.append((_nth(windows_a, number), _nth(windows_b, number)))
     return pairs
 
 
-def _windows(ids: list, length: int, long_document: str) -> list[list]:
+def _windows(ids: list, length: int, layout: Layout) -> list:
     """The windows of one text, of `length` ids each."""
     num_too_many = len(ids) - length
-    if num_too_many > 0 and long_document == "sliding":
-        # Each window begins in the middle of the one before; the last one ends with the text.
-        stride = max(length // 2, 1)
-        starts = [*range(0, num_too_many, stride), num_too_many]
-        return [ids[start : start + length] for start in starts]
-    return [ids[:length]]
+    if num_too_many <= 0 or not has_windows(layout):
+        return [ids[:length]]
+    # Each window begins in the middle of the one before; the last one ends with the text.
+    stride = max(length // 2, 1)
+    starts = [*range(0, num_too_many, stride), num_too_many]
+    return [ids[start : start + length] for start in starts]
+
+
+def _nth(windows: list, number: int) -> Any:
+    """The window of a number; the last one again of texts that have fewer windows than others."""
+    return windows[min(number, len(windows) - 1)]
 
 
 class Window(NamedTuple):
@@ -232,41 +233,53 @@ def arrays_of(
             texts += [text for text in pair if text is not None]
     ids = iter(tokenizer.encode_lines(texts))
 
-    # Of all examples; a record has a pair of each choice.
-    records: list[list[tuple]] = []
+    pairs: list[tuple] = []  # of all choices of all records
     counts, tokens_read, tokens = [], [], []  # of each example
     for example in examples:
-        choices = []
+        windows_of, total = [], 0
         for _, text_b in example.choices:
-            choices.append((next(ids), None if text_b is None else next(ids)))
-        windows_of = [fit_to_length(ids_a, ids_b, layout) for ids_a, ids_b in choices]
+            ids_a = next(ids)
+            ids_b = None if text_b is None else next(ids)
+            total += len(ids_a) + len(ids_b or ())
+            windows_of.append(fit_to_length(ids_a, ids_b, layout))
         count = max(map(len, windows_of))
-        first_record = len(records)
+        record: list[tuple] = []
         for number in range(count):
-            # A choice with fewer windows than the others repeats its last one.
-            records.append(
-                [windows[min(number, len(windows) - 1)] for windows in windows_of]
-            )
+            record = [_nth(windows, number) for windows in windows_of]
+            pairs += record
         counts.append(count)
-        tokens.append(_length(choices))
+        tokens.append(total)
         # Several windows have all of the text together; a single one may have lost some of it.
-        tokens_read.append(_length(records[first_record]) if count == 1 else tokens[-1])
+        read = sum(len(ids_a) + len(ids_b or ()) for ids_a, ids_b in record)
+        tokens_read.append(read if count == 1 else total)
 
-    pairs = [pair for record in records for pair in record]
     arrays = lay_out(pairs, layout.max_seq_length, tokenizer.cls_id, tokenizer.sep_id)
-    arrays = {name: values.reshape(len(records), -1) for name, values in arrays.items()}
+    for name, values in arrays.items():
+        arrays[name] = values.reshape(sum(counts), -1)
     label = np.array([example.label for example in examples])
     label = label.astype(np.float32 if label.dtype.kind == "f" else np.int32)
     arrays["label_ids"] = np.repeat(label, counts, axis=0)
-    arrays["is_real_example"] = np.ones(len(records), np.int32)
-    arrays[TOKENS_READ] = np.repeat(tokens_read, counts)
-    arrays[TOKENS] = np.repeat(tokens, counts)
+    add_counts(arrays, counts, tokens_read, tokens)
     return arrays, np.array(counts)
 
 
-def _length(choices: Sequence[tuple]) -> int:
-    """The number of ids of all texts of an example."""
-    return sum(len(ids_a) + len(ids_b or ()) for ids_a, ids_b in choices)
+def add_counts(
+    arrays: dict[str, np.ndarray],
+    counts: list[int],
+    tokens_read: list[int],
+    tokens: list[int],
+) -> None:
+    """Adds to the arrays of m records what all types have besides the ids.
+
+    Args:
+      arrays: those of `Reader.encode`.
+      counts: the records of each of n examples.
+      tokens_read: of each example, how many of its tokens its records have.
+      tokens: of each example, how many it has.
+    """
+    arrays["is_real_example"] = np.ones(sum(counts), np.int32)
+    arrays[TOKENS_READ] = np.repeat(tokens_read, counts)
+    arrays[TOKENS] = np.repeat(tokens, counts)
 
 
 # ---- record files ----
