@@ -288,33 +288,25 @@ import tensorflow_text
 model = tf.saved_model.load(sys.argv[1])
 first, second = map(tf.constant, json.loads(sys.argv[2]))
 answer = model.signatures["text"](text_a=first, text_b=second)
-print(json.dumps([tf.__version__, answer["probabilities"].numpy().tolist()]))
+print(json.dumps(answer["probabilities"].numpy().tolist()))
 assert "xlnet" not in sys.modules
 """
 
 
 @has_text
-@pytest.mark.parametrize("is_other", (False, True))
 def test_a_process_without_this_library_answers_to_raw_text(
-    quick_start, models, tmp_path, is_other
+    quick_start, models, tmp_path
 ):
-    """Also one with another TensorFlow."""
-    python = sys.executable
-    if is_other:
-        if "XLNET_OTHER_PYTHON" not in os.environ:
-            pytest.skip("XLNET_OTHER_PYTHON names a Python with another TensorFlow")
-        python = os.environ["XLNET_OTHER_PYTHON"]
     saved = exporter.export(models("classification"), str(tmp_path / "served"))
     done = subprocess.run(
-        [python, "-c", _RAW, saved, json.dumps([TEXTS, OTHERS])],
+        [sys.executable, "-c", _RAW, saved, json.dumps([TEXTS, OTHERS])],
         cwd=tmp_path,
         env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3"),
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    version, found = json.loads(done.stdout.splitlines()[-1])
-    assert (version != tf.__version__) == is_other
+    found = json.loads(done.stdout.splitlines()[-1])
     values, _, _ = expected(models("classification"), rows_of("classification")[0])
     np.testing.assert_allclose(found, values, **ROUNDED)
 

@@ -178,13 +178,10 @@ def test_wrong_parameters_are_named(permuted):
             {"max_tokens": None},
             "max_tokens: found None, expected an integer",
         ),
-        ("generate", {"max_tokens": 2.5}, "max_tokens: found 2.5, expected an integer"),
         ("generate", {"max_tokens": 5000}, "max_tokens: found 5000, expected at most"),
         ("generate", {"beams": 65}, "beams: found 65, expected at most 64"),
-        ("generate", {"temperature": "1"}, "temperature: found '1', expected a number"),
         ("generate", {"max_token": 3}, "settings: found 'max_token', expected max_"),
         ("fill", {"most_pieces": 0}, "most_pieces: found 0, expected at least 1"),
-        ("attention", {"layers": []}, "layers: found [], expected a list of numbers"),
         ("attention", {"layers": [1] * 5}, "layers: found 5, expected at most 4"),
         ("vectors", {"pooling": "mean"}, "found pooling, expected none for vectors"),
     ):
@@ -204,30 +201,19 @@ def test_wrong_parameters_are_named(permuted):
     model.close()
 
 
-@pytest.mark.parametrize(
-    "rows, said",
-    [
-        ([1], "instance 0: found 1, expected an object with choices, text_a, text_b"),
-        ([{"text": "a"}], "instance 0: found text, expected choices, text_a, text_b"),
-        (
-            [dict(text_a="a", text_b="b", choices=["b"])],
-            "expected an array of 3 strings",
-        ),
-        (
-            [dict(text_a="a", text_b="b", choices=[["b"]] * 3)],
-            'choices: found ["b"], expected a string',
-        ),
-        (
-            [dict(text_a=1, text_b="b", choices=["b"] * 3)],
-            "text_a: found 1, expected a string",
-        ),
-    ],
-)
-def test_a_row_that_does_not_fit(quick_start, model_of, rows, said):
+def test_a_row_that_does_not_fit(quick_start, model_of):
     model = opened(model_of("multiple_choice"))
     call = model.call("text", {})
-    with pytest.raises(UserError, match=re.escape(said)):
-        model.rows(call, rows)
+    good = dict(text_a="a", text_b="b", choices=["b"] * 3)
+    for row, said in (
+        (1, "instance 0: found 1, expected an object with choices, text_a, text_b"),
+        ({"text": "a"}, 'found {"text": "a"}, expected an object with choices, text_a'),
+        (dict(good, choices=["b"]), "expected an array of 3 strings"),
+        (dict(good, choices=[["b"]] * 3), 'choices: found ["b"], expected a string'),
+        (dict(good, text_a=1), "text_a: found 1, expected a string"),
+    ):
+        with pytest.raises(UserError, match=re.escape(said)):
+            model.rows(call, [row])
     model.close()
 
 

@@ -128,62 +128,27 @@ def test_another_site_may_not_ask(server, host, status):
         assert ask(other, body=body, headers={"Host": host})[0] == 200
 
 
-@pytest.mark.parametrize(
-    "body, status, words",
-    [
-        ("{", 400, "not JSON: Expecting property name"),
-        ("[" * 4000, 400, "not JSON"),
-        (
-            '{"instances": [{"text_a": "a", "text_a": "b"}]}',
-            400,
-            "the key 'text_a' twice",
-        ),
-        ("[1]", 400, "the request: found no object"),
-        ({"instances": []}, 400, "instances: found 0, expected 1 to 128"),
-        ({"instances": ["a"] * 129}, 400, "instances: found 129, expected 1 to 128"),
-        ({"instances": "a"}, 400, 'instances: found "a", expected an array'),
-        (
-            {"instances": ["a"], "signature_name": None},
-            400,
-            "signature_name: found null, expected",
-        ),
-        (
-            {"instances": ["a"], "parameter": {}},
-            400,
-            "the request: found 'parameter', expected",
-        ),
-        (
-            {"instances": ["a"], "stream": True},
-            400,
-            "stream: found 1 of text, expected one of",
-        ),
-        ({"instances": [3]}, 400, "instance 0: text_a: found 3, expected a string"),
-        (
-            {"instances": [{"b": "a"}]},
-            400,
-            'instance 0: found {"b": "a"}, expected an object',
-        ),
-        (
-            {"instances": ["é" * 100_001]},
-            400,
-            "expected a string of up to 100000 characters",
-        ),
-        (
-            '{"instances": ["\\ud800"]}',
-            400,
-            "instance 0: text_a: found ",
-        ),
-        (
-            {"instances": ["a" * 2_000_000]},
-            413,
-            "the request has more than 1048576 bytes",
-        ),
-    ],
-)
-def test_a_bad_request_is_told_which_field_is_wrong(server, body, status, words):
-    found, answer = ask(server, body=body)
-    assert found == status and words in answer["error"], answer
-    assert "\n" not in answer["error"] and len(answer["error"]) < 400
+def test_a_bad_request_is_told_which_field_is_wrong(server):
+    named = {"instances": ["a"], "signature_name": None}
+    for body, words in (
+        ("{", "not JSON: Expecting property name"),
+        ("[" * 4000, "not JSON"),
+        ('{"instances": [{"text_a": "a", "text_a": "b"}]}', "the key 'text_a' twice"),
+        ("[1]", "the request: found no object"),
+        ({"instances": []}, "instances: found 0, expected 1 to 128"),
+        ({"instances": ["a"] * 129}, "instances: found 129, expected 1 to 128"),
+        ({"instances": "a"}, 'instances: found "a", expected an array'),
+        (named, "signature_name: found null, expected"),
+        ({"instances": ["a"], "parameter": {}}, "the request: found 'parameter', exp"),
+        ({"instances": ["a"], "stream": True}, "stream: found 1 of text, expected one"),
+        ({"instances": [3]}, "instance 0: text_a: found 3, expected a string"),
+        ({"instances": [{"b": "a"}]}, 'instance 0: found {"b": "a"}, expected an obj'),
+        ({"instances": ["\u00e9" * 100_001]}, "expected a string of up to 100000 char"),
+        ('{"instances": ["\\ud800"]}', "instance 0: text_a: found "),
+    ):
+        status, answer = ask(server, body=body)
+        assert status == 400 and words in answer["error"], answer
+        assert "\n" not in answer["error"] and len(answer["error"]) < 400
 
 
 def test_other_ways(server):

@@ -38,10 +38,6 @@ class TextInputs(Settings):
         super().check()
         if (self.text is None) == (self.input is None):
             raise wrong("text, input", "both or none", "one of them")
-        inputs = [self.input] if self.input else []
-        if inputs and inputs != ["-"]:
-            files.require_file(inputs[0], "input")
-        files.check_output(self.output, inputs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,6 +46,14 @@ class PairSettings(Settings):
 
     text: str = required("the text")
     text_b: Optional[str] = setting(None, "the second text of a pair")
+
+
+def check_files(settings: TextInputs) -> None:
+    """Checks the files before a model is loaded."""
+    inputs = [settings.input] if settings.input else []
+    if inputs and inputs != ["-"]:
+        files.require_file(inputs[0], "input")
+    files.check_output(settings.output, inputs)
 
 
 def texts(settings: TextInputs) -> Iterator[str]:
@@ -98,6 +102,7 @@ def fill(
       xlnet fill --model_dir=model --text='Return the ___ of the ___.'
       xlnet fill --model_dir=model --input=texts.txt --output=fillings.jsonl
     """
+    check_files(settings)
     with load(model_settings) as model:
         filled = results(settings, model, "fill", how)
         if settings.output:
@@ -127,6 +132,7 @@ def generate(
       xlnet generate --model_dir=model --text='Once upon' --top_p=0.9 --seed=1
       xlnet generate --model_dir=model --input=prompts.txt --output=texts.jsonl --beams=4
     """
+    check_files(settings)
     with load(model_settings) as model:
         if settings.output:
             generated = results(settings, model, "generate", how)
