@@ -188,17 +188,15 @@ def _fused_attention(
     capability = capabilities.pop() if len(capabilities) == 1 else None
     # From this version on XLA launches programs that it is given.
     major, minor = tf2.__version__.split(".")[:2]
-    is_new = (int(major), int(minor)) >= (2, 21)
-    if asked:
-        if not capability or not xla or not is_new:
-            found = f"{len(gpus)} GPUs, xla {xla}, TensorFlow {tf2.__version__}"
-            expected = "NVIDIA GPUs of one kind, --xla and TensorFlow 2.21"
-            raise errors.wrong("fused_attention", found, expected)
-        return capability
-    is_tried = capability == FUSED_WITHOUT_ASKING and len(gpus) == 1 and hosts == 1
-    if asked is False or not is_tried or not xla or not is_new:
-        return None
-    return capability if importlib.util.find_spec("triton") else None
+    is_possible = capability and xla and (int(major), int(minor)) >= (2, 21)
+    if asked and not is_possible:
+        found = f"{len(gpus)} GPUs, xla {xla}, TensorFlow {tf2.__version__}"
+        expected = "NVIDIA GPUs of one kind, --xla and TensorFlow 2.21"
+        raise errors.wrong("fused_attention", found, expected)
+    if asked is None and is_possible:
+        is_tried = capability == FUSED_WITHOUT_ASKING and len(gpus) == hosts == 1
+        is_possible = is_tried and importlib.util.find_spec("triton")
+    return capability if is_possible and asked is not False else None
 
 
 def _gpus(settings: DeviceSettings) -> list[Any]:
@@ -361,26 +359,21 @@ def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
     They are summed in groups, from the last tensor on, each group as soon as it is computed. The
     backward pass computes the last gradients first and continues while these are summed.
     """
-    # This is called within the graph of a replica; `merge_call` changes to a context that sees all
-    # replicas.
     context = tf2.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:
         return tensors
-
-    def reduce(strategy: tf2.distribute.Strategy, *tensors: Any) -> list[Any]:
-        means: list[Any] = []
-        group, size = [], 0
-        for tensor in reversed(tensors):
-            group.append((tensor, tensor))
-            local = strategy.experimental_local_results(tensor)[0]
-            size += local.shape.num_elements() * local.dtype.size
-            if size >= _GROUP_BYTES or len(means) + len(group) == len(tensors):
-                mean = tf2.distribute.ReduceOp.MEAN
-                means += strategy.extended.batch_reduce_to(mean, group)
-                group, size = [], 0
-        return means[::-1]
-
-    return context.merge_call(reduce, args=tuple(tensors))
+    groups: list[list[tf.Tensor]] = [[]]
+    size = 0
+    for tensor in reversed(tensors):
+        if size >= _GROUP_BYTES:
+            groups.append([])
+            size = 0
+        groups[-1].append(tensor)
+        size += tensor.shape.num_elements() * tensor.dtype.size
+    means: list[tf.Tensor] = []
+    for group in groups:
+        means += context.all_reduce(tf2.distribute.ReduceOp.MEAN, group)
+    return means[::-1]
 
 
 def local_parts(variable: Any) -> tuple:

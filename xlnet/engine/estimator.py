@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import checkpoint, multi_host
+from xlnet.engine import checkpoint
 from xlnet.engine.devices import (
     Devices,
     divide_cores,
@@ -30,6 +30,7 @@ from xlnet.engine.devices import (
     set_value,
     without_registered_gradients,
 )
+from xlnet.engine.multi_host import HostMonitor
 from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import OptimizationSettings, RunSettings
 from xlnet.support import errors
@@ -112,8 +113,10 @@ class Training:
         fetches: dict[str, Any],
         memory: Sequence[Any],
         stop: Sequence[Any],
+        host_monitor: HostMonitor,
     ):
         self._monitored = monitored
+        self._host_monitor = host_monitor
         self._fetches = fetches
         self._stop = stop
         self.session: tf.Session = monitored.raw_session()  # the hooks see steps alone
@@ -136,6 +139,7 @@ class Training:
         if stops:
             for part in self._stop:
                 set_value(self.session, part, 1.0)
+        self._host_monitor.is_in_step = True
         try:
             values = self._monitored.run(self._fetches)
         except tf.errors.OutOfRangeError as e:
@@ -146,6 +150,7 @@ class Training:
             )
             expected = "batches without end"
             raise errors.wrong("records", found, expected, "xlnet data verify") from e
+        self._host_monitor.is_in_step = False
         # Counted here: the graph may read its own count before or after the update.
         self.step += 1
         return {name: of_replicas[0] for name, of_replicas in values.items()}
@@ -210,10 +215,11 @@ class Estimator:
                 loss, stop_mean = tf.identity(spec.loss), tf.identity(mean)
             return dict(spec.scalars, loss=loss, stop=stop_mean)
 
+        host_monitor, several = HostMonitor(), self._devices.hosts > 1
         with (
             errors.translated_errors(model_dir=self._model_dir),
             without_registered_gradients(),
-            multi_host.monitored(self._devices.hosts) as monitors,
+            host_monitor.running() if several else contextlib.nullcontext(),
             tf.Graph().as_default(),
             strategy.scope(),
         ):
@@ -235,10 +241,11 @@ class Estimator:
             resolver = strategy.cluster_resolver
             config = self._devices.session_config(is_training=True)
             prefix = checkpoint.newest(self._model_dir)
+            host_monitor.is_in_step = True
             local_init = tf.group(tf.local_variables_initializer(), begin)
             try:
                 session = tf.train.SingularMonitoredSession(
-                    hooks=[*monitors, *hooks],
+                    hooks=hooks,
                     scaffold=tf.train.Scaffold(saver=saver, local_init_op=local_init),
                     master=resolver.master(rpc_layer="grpc") if resolver else "",
                     config=strategy.update_config_proto(config),
@@ -251,8 +258,10 @@ class Estimator:
             # Not by the session's own `with`, which takes a failure to write a file, an
             # OutOfRangeError, for the end of the data, and ends without an error.
             with contextlib.closing(session):
-                memory_parts = local_parts(memory) if memory is not None else ()
-                yield Training(session, saver, fetches, memory_parts, local_parts(stop))
+                host_monitor.is_in_step = False
+                parts = local_parts(memory) if memory is not None else ()
+                stops = local_parts(stop)
+                yield Training(session, saver, fetches, parts, stops, host_monitor)
 
 
 def is_end_of_data(error: tf.errors.OutOfRangeError) -> bool:

@@ -48,7 +48,7 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
     """(number of hosts, index of this one, what named them), as the environment says.
 
     TF_CONFIG comes first. Where SLURM names the hosts, it is set here, as TensorFlow reads nothing
-    else.
+    else; it is removed where there is one host.
 
     Args:
       num_hosts: expected number; None: as many as are named; 1: the environment is ignored.
@@ -56,7 +56,6 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
     Raises:
       UserError: what names them is not valid, or names another number of hosts.
     """
-    # TensorFlow reads TF_CONFIG on its own, so it is removed where there is one host.
     environment, source = os.environ, "TF_CONFIG"
     if num_hosts == 1:  # also in fine-tuning and where a model is loaded
         if environment.pop(source, None):  # MirroredStrategy would read it, too
@@ -68,8 +67,8 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
         environment["TF_CONFIG"] = json.dumps(_of_slurm())
 
     # Are they as many as expected, and is this one of them?
-    found = all_hosts()
-    count = max(len(found), 1)
+    names = [name for name, _ in all_hosts()]
+    count = max(len(names), 1)
     if num_hosts and count != num_hosts:
         named = f"{count}, as {source} names"
         raise wrong("num_hosts", num_hosts, named, f"or set {_TF_CONFIG}")
@@ -78,7 +77,6 @@ def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
         return 1, 0, source
     _, task = _tf_config()
     own = _TASK % (task.get("type"), task.get("index"))
-    names = [name for name, _ in found]
     if own not in names:
         listed = f"one of the cluster: {_TF_CONFIG}"
         raise wrong("TF_CONFIG", f"the task {json.dumps(task)}", listed)
@@ -149,15 +147,10 @@ def wait_for_all(addresses: Sequence[str], own: int) -> None:
         name, _, port = address.rpartition(":")
         if not name or not port.isdecimal():
             raise wrong("TF_CONFIG", f"'{address}'", "addresses name:port")
-        places.append((name.strip("[]"), int(port)))  # [::1]:2222
-    # While it waits, this host listens at its own address, where TensorFlow will listen later: at
-    # all addresses of this machine.
-    both = socket.has_dualstack_ipv6()
-    family = socket.AF_INET6 if both else socket.AF_INET
+        places.append((name, int(port)))
+    # While it waits, this host listens at its own port, where TensorFlow will listen later.
     try:
-        server = socket.create_server(
-            ("", places[own][1]), family=family, dualstack_ipv6=both
-        )
+        server = socket.create_server(("", places[own][1]))
     except OSError as e:
         found = f"{addresses[own]}: {e.strerror}"
         raise wrong("TF_CONFIG", found, "a port that is free here") from e
@@ -227,75 +220,41 @@ def missing() -> Optional[str]:
     return None
 
 
-@contextlib.contextmanager
-def monitored(hosts: int) -> Iterator[list[HostMonitor]]:
-    """Yields the first hooks of the training inside: a `HostMonitor` if there are several hosts.
-    Raises `Lost` if a host is lost."""
-    if hosts == 1:
-        yield []
-        return
-    monitor = HostMonitor()
-    try:
-        yield [monitor]
-    except tf.errors.OpError as e:
-        # The connection of this host may break before the monitor notices that the other host is
-        # lost.
-        if not isinstance(e, (tf.errors.UnavailableError, tf.errors.AbortedError)):
-            raise
-        raise Lost(missing() or "the connection to another host") from None
-    finally:
-        monitor.stop()
-
-
-class HostMonitor(tf.train.SessionRunHook):
-    """Checks that all hosts answer while the session is created and during each step, and ends the
-    program if one does not: the step waits for that host in TensorFlow, beyond any interrupt. Not
-    between steps: others may have finished while this host saves."""
+class HostMonitor:
+    """Checks that all hosts answer while `is_in_step` is set, and ends the program if one does not:
+    the step waits for that host in TensorFlow, beyond any interrupt. Not between steps: others may
+    have finished while this host saves."""
 
     def __init__(self) -> None:
-        self._in_step = True
+        self.is_in_step = False
         self._ended = threading.Event()
+        # It needs a thread of its own: the thread of the step waits in TensorFlow.
         self._looking = threading.Thread(target=self._look, daemon=True)
 
-    def begin(self) -> None:
-        self._looking.start()
-
-    def after_create_session(
-        self, session: tf.Session, coord: tf.train.Coordinator
-    ) -> None:
-        self._in_step = False
-
-    def before_run(self, run_context: tf.train.SessionRunContext) -> None:
-        self._in_step = True
-
-    def after_run(
-        self,
-        run_context: tf.train.SessionRunContext,
-        run_values: tf.train.SessionRunValues,
-    ) -> None:
-        self._in_step = False
-
-    def end(self, session: tf.Session) -> None:
-        self.stop()
-
     def _look(self) -> None:
-        # The monitor needs a thread of its own: the thread of the step waits in TensorFlow for the
-        # lost host. A host may fail to answer once: its machine is busy, or it has just ended a
-        # step.
+        # A host may fail to answer once: its machine is busy, or it has just ended a step.
         misses = 0
         while misses < MISSES:
             if self._ended.wait(SECONDS_BETWEEN_LOOKS):
                 return
-            host = missing() if self._in_step else None
-            misses = misses + 1 if host and self._in_step else 0
+            host = missing() if self.is_in_step else None
+            misses = misses + 1 if host and self.is_in_step else 0
         if not self._ended.is_set():
             _end_program(Lost(host))
 
-    def stop(self) -> None:
-        """Ends the checks. Waits for a running one: a thread that returns from TensorFlow while the
-        interpreter exits would abort the program."""
-        self._ended.set()
-        if self._looking.is_alive():
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Checks within the block, which raises `Lost` if TensorFlow notices first that another
+        host is lost."""
+        self._looking.start()
+        try:
+            yield
+        except (tf.errors.UnavailableError, tf.errors.AbortedError):
+            raise Lost(missing() or "the connection to another host") from None
+        finally:
+            # Waits for a running check: a thread that returns from TensorFlow while the interpreter
+            # exits would abort the program.
+            self._ended.set()
             self._looking.join()
 
 

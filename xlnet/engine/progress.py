@@ -21,7 +21,6 @@ from xlnet.support.errors import wrong
 
 _log = logging.getLogger(__name__)
 
-_SECONDS_BETWEEN_LINES = 15
 _COLUMNS = (
     "step",
     "loss",
@@ -58,7 +57,7 @@ class Progress:
     """
 
     def __init__(self, run: TrainingRun, first: int):
-        self._run, self._first = run, first
+        self._run = run
         self._model_dir = run.settings.model_dir
         self._path = os.path.join(self._model_dir, JOURNAL_NAME)
         self._losses: list[float] = []  # of the steps of the next line
@@ -96,8 +95,6 @@ class Progress:
         if not self._run.devices.is_chief:
             return
         self._losses.append(float(values["loss"]))
-        if step == self._first + 1:
-            _log.info("first step after %.1f s", time.time() - self._since)
         last = self._run.optimization.train_steps
         if step % self._run.settings.log_steps == 0 or step == last:
             self._report(step, last, values)
@@ -112,6 +109,7 @@ class Progress:
         loss = float(np.mean(np.array(self._losses, np.float32)))
         pace = (time.time() - self._since) / len(self._losses)
         unit, of_a_step = self._run.unit
+        speed = of_a_step / pace
         perplexity = ""
         if self._run.with_perplexity:
             perplexity = f"  ppl {math.exp(min(loss, 50)):8.2f}"
@@ -124,45 +122,18 @@ class Progress:
             perplexity,
             values["learning_rate"],
             values["gradient_norm"],
-            of_a_step / pace,
+            speed,
             unit,
             clock(pace * (last - step)),
         )
-        values = dict(values, loss=loss, per_second=of_a_step / pace)
-        values["memory_gib"] = memory_gib()
-        del values["stop"]
-        row = [str(step)]
+        row = dict(values, loss=loss, per_second=speed, memory_gib=memory_gib())
+        del row["stop"]
+        cells = [str(step)]
         for name in _COLUMNS[1:]:
-            row.append(f"{values[name]:.9g}")
+            cells.append(f"{row[name]:.9g}")
         with open(self._path, "a", encoding="utf-8") as f:
-            f.write(",".join(row) + "\n")
-        add_to_board(self._model_dir, step, values)
-
-
-class Remaining:
-    """Logs every 15 s how many of the `total` items of some work are done, and how long the rest
-    takes."""
-
-    def __init__(self, name: str, total: int, unit: str):
-        self.done = 0
-        self._name, self._total, self._unit = name, total, unit
-        self._began = self._said = time.time()
-
-    def add(self, count: int) -> None:
-        """So many more items are done."""
-        self.done += count
-        now = time.time()
-        if now - self._said > _SECONDS_BETWEEN_LINES:
-            self._said = now
-            left = (now - self._began) / self.done * (self._total - self.done)
-            _log.info(
-                "%s  %d/%d %s  left %s",
-                self._name,
-                self.done,
-                self._total,
-                self._unit,
-                clock(left),
-            )
+            f.write(",".join(cells) + "\n")
+        add_to_board(self._model_dir, step, row)
 
 
 def memory_gib() -> float:

@@ -11,7 +11,8 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import best_checkpoint, checkpoint, progress
+from xlnet.corpus.processes import progress
+from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.engine.devices import Devices
 from xlnet.engine.estimator import CheckpointOutputs
 from xlnet.finetuning import verdict
@@ -246,10 +247,10 @@ class Evaluator:
                 return predictions
         self._rows = rows  # `_batches` reads them, from their start at each call
         parts = []
-        remaining = progress.Remaining(f"{self._task.name} {split}", len(rows), "rows")
-        for outputs in self._outputs_of(prefix):
-            parts.append(outputs)
-            remaining.add(int(outputs["is_first"].sum()))
+        with progress(f"{self._task.name} {split}", len(rows), " rows") as add:
+            for outputs in self._outputs_of(prefix):
+                parts.append(outputs)
+                add(int(outputs["is_first"].sum()))
         predictions, counts = join(parts, self._tuned)
         cut = int(counts.is_cut.sum())
         if cut:

@@ -15,7 +15,8 @@ from typing import Any, Optional
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import checkpoint, progress
+from xlnet.corpus.processes import progress
+from xlnet.engine import checkpoint
 from xlnet.engine.estimator import CheckpointOutputs
 from xlnet.pretraining.run import PretrainingRun, new_memory
 from xlnet.runs import run_document
@@ -69,10 +70,10 @@ class HeldOut:
           prefix: of the checkpoint; None: the initial weights.
         """
         batches = []
-        remaining = progress.Remaining("held out", self._windows, "windows")
-        for batch in self._outputs_of(prefix, self._init_checkpoint):
-            batches.append(batch)
-            remaining.add(len(batch["weights"]))
+        with progress("held out", self._windows, " sequences") as add:
+            for batch in self._outputs_of(prefix, self._init_checkpoint):
+                batches.append(batch)
+                add(len(batch["weights"]))
         result = _result(batches)
         next_segment = ""
         if "next_segment_accuracy" in result:
