@@ -190,10 +190,10 @@ def test_a_checkpoint_beyond_the_limit_of_file_size_is_an_error(place):
 def test_ctrl_c_saves_and_goes_on(place, run, whole, monkeypatch):
     add = progress.Progress.add
 
-    def interrupt(self, step, values):
+    def interrupt(self, step, values, seconds):
         if step == 3:
             os.kill(os.getpid(), signal.SIGINT)
-        add(self, step, values)
+        add(self, step, values, seconds)
 
     before = signal.signal(
         signal.SIGINT, signal.default_int_handler

@@ -27,7 +27,8 @@ def load(folder, hosts, host):
         variable = devices.local_variable("memory", [len(STORED) // hosts, *SHAPE])
         session.run(variable.initializer)
         run_devices = Devices(None, hosts=hosts, host=host)
-        recurrent_memory.load(session, [variable], str(folder), 5, run_devices)
+        training = types.SimpleNamespace(session=session, memory=[variable], step=5)
+        recurrent_memory.load(training, str(folder), run_devices)
         return session.run(variable)
 
 

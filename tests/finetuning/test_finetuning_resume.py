@@ -69,8 +69,8 @@ def test_sigterm_saves_and_exits(place, monkeypatch, told):
 
     add = progress.Progress.add
 
-    def stop(self, step, values):
-        add(self, step, values)
+    def stop(self, step, values, seconds):
+        add(self, step, values, seconds)
         if step == told:
             os.kill(os.getpid(), signal.SIGTERM)
 

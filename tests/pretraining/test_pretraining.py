@@ -395,7 +395,7 @@ def report(steps):
     run = types.SimpleNamespace(settings=settings, devices=Devices(None, host=1))
     reported = progress.Progress(run, 6)
     for step, values in enumerate(steps, 7):
-        reported.add(step, values)
+        reported.add(step, values, 1.0)
 
 
 @pytest.mark.parametrize("name", list(WRONG))

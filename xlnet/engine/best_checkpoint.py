@@ -13,7 +13,6 @@ from xlnet.engine import checkpoint
 from xlnet.settings.network import CONFIG_NAME
 from xlnet.settings.training import BEST, EVALUATIONS_NAME, RUN_NAME
 from xlnet.support import files
-from xlnet.support.errors import wrong
 
 # The files next to a checkpoint that are needed to use the weights: architecture, vocabulary, text
 # cleaning, the document of the run.
@@ -48,13 +47,9 @@ class BestCheckpoint:
         if not os.path.exists(self._path):
             return
         content = files.read_json(self._path, "evaluations")
-        kept = content.get("evaluations")
-        if not isinstance(kept, list):
-            expected = "a list of evaluations"
-            raise wrong(self._path, repr(kept), expected, "remove the file")
         if content.get("metric") != metric:
             return
-        for one in kept:
+        for one in content["evaluations"]:
             values = {}
             for name, value in one.items():  # null: a number that is not finite
                 values[name] = math.nan if value is None else value
@@ -150,8 +145,8 @@ def export(prefix: str, directory: str) -> None:
         checkpoint.write_arrays(os.path.join(aside, name), weights)
         files.remove([os.path.join(directory, name + ".index")])  # of other weights
     # An index goes first: without it a checkpoint does not exist.
-    for pattern in ("model.ckpt-*.index", "model.ckpt-*"):
-        for path in glob.glob(os.path.join(glob.escape(directory), pattern)):
-            if not os.path.basename(path).startswith(name + "."):
-                files.remove([path])
+    found = glob.glob(os.path.join(glob.escape(directory), "model.ckpt-*"))
+    for path in sorted(found, key=lambda path: not path.endswith(".index")):
+        if not os.path.basename(path).startswith(name + "."):
+            files.remove([path])
     checkpoint.write_state_file(directory)

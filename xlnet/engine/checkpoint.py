@@ -162,22 +162,11 @@ def reading(prefix: str) -> contextlib.AbstractContextManager[None]:
 
 
 def names(prefix: str) -> list[str]:
-    """Names of the variables in a checkpoint."""
-    return list(_variables(prefix))
-
-
-def _variables(prefix: str) -> dict[str, tuple[tf.DType, list[int]]]:
-    """Type and shape of each variable in a checkpoint, by name; those of TensorFlow 2 have a text,
-    too, which is left out."""
+    """Names of the variables in a checkpoint; those of TensorFlow 2 have a text, too, which is left
+    out."""
     with reading(prefix):
-        reader = tf.train.NewCheckpointReader(prefix)
-        types = reader.get_variable_to_dtype_map()
-        shapes = reader.get_variable_to_shape_map()
-    found = {}
-    for name, shape in shapes.items():
-        if types[name] != tf.string:
-            found[name] = types[name], shape
-    return found
+        types = tf.train.NewCheckpointReader(prefix).get_variable_to_dtype_map()
+    return [name for name, dtype in types.items() if dtype != tf.string]
 
 
 def stored_names(prefix: str) -> dict[str, str]:
@@ -216,11 +205,14 @@ def arrays(prefix: str, wanted: Iterable[str]) -> Iterator[np.ndarray]:
 def read_weights(prefix: str) -> dict[str, np.ndarray]:
     """The weights of a checkpoint by name, as `stored_names` says, as float32 arrays; a UserError
     if one of them has NaN or infinity."""
-    return dict(_finite(prefix, stored_names(prefix)))
+    weights = {}
+    for name, array in _finite(prefix, stored_names(prefix)):
+        weights[name] = array.astype(np.float32)
+    return weights
 
 
 def _finite(prefix: str, stored: Mapping[str, str]) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields (name, float32 array) of weights, one at a time. stored: as of `stored_names`."""
+    """Yields (name, array) of weights, one at a time. stored: as of `stored_names`."""
     # A model with one weight that is not finite predicts NaN for every input, or, which is worse,
     # for some inputs only.
     for name, array in zip(stored, arrays(prefix, stored.values())):
@@ -229,7 +221,7 @@ def _finite(prefix: str, stored: Mapping[str, str]) -> Iterator[tuple[str, np.nd
             where = f"checkpoint {prefix}: {stored[name]}"
             found = f"{count:,} of {array.size:,} values that are NaN or infinite"
             raise errors.wrong(where, found, "finite weights")
-        yield name, array.astype(np.float32)
+        yield name, array
 
 
 def write_arrays(prefix: str, values: Mapping[str, np.ndarray]) -> None:
@@ -237,42 +229,17 @@ def write_arrays(prefix: str, values: Mapping[str, np.ndarray]) -> None:
     fails leaves files behind."""
     names = sorted(values)
     with tf.Graph().as_default(), tf.Session() as session:
-        tensors, feed = [], {}
+        feed = {}
         for name in names:
             tensor = tf.placeholder(values[name].dtype, values[name].shape)
-            tensors.append(tensor)
             feed[tensor] = values[name]
         save = tf.raw_ops.SaveV2(
             prefix=prefix,
             tensor_names=names,
             shape_and_slices=[""] * len(names),
-            tensors=tensors,
+            tensors=list(feed),
         )
         session.run(save, feed)
-
-
-def compare(
-    prefix: str, variables: Iterable[tf.Variable]
-) -> tuple[dict[str, str], list[str]]:
-    """Those of the `stored_names` of a checkpoint that are names of `variables`, and the sorted
-    names of the variables that are not there; a UserError if nothing matches, a shape differs, or
-    weights are not float32, as the network's are."""
-    wanted = {devices.base_name(v): v.shape.as_list() for v in variables}
-    stored, found = stored_names(prefix), _variables(prefix)
-    matched = {}
-    for name, place in stored.items():
-        if name not in wanted:
-            continue
-        where, (dtype, shape) = f"checkpoint {prefix}: {place}", found[place]
-        if dtype != tf.float32:
-            raise errors.wrong(where, dtype.name, "float32")
-        if shape != wanted[name]:
-            raise errors.wrong(where, f"shape {shape}", f"{wanted[name]}")
-        matched[name] = place
-    if not matched:
-        first = f"no variable of the model, but {min(stored, default='none')}, ..."
-        raise errors.wrong(f"checkpoint {prefix}", first, f"{min(wanted)}, ...")
-    return matched, sorted(set(wanted) - set(stored))
 
 
 def check_config(prefix: str, config: XLNetConfig) -> None:
@@ -314,11 +281,22 @@ def restore(session: tf.Session, prefix: str, variables: Iterable[tf.Variable]) 
 def _set_values(
     session: tf.Session, prefix: str, variables: Iterable[tf.Variable]
 ) -> list[str]:
-    """Sets those of the variables that the checkpoint has; returns the names of the others."""
+    """Sets those of the variables that the checkpoint has; returns the names of the others. A
+    UserError if it has none of them, or one of another shape, or weights that are not float32."""
     by_name = {devices.base_name(v): v for v in variables}
-    matched, missing = compare(prefix, by_name.values())
+    stored = stored_names(prefix)
+    matched = {name: stored[name] for name in by_name if name in stored}
+    if not matched:
+        found = f"no variable of the model, but {min(stored, default='none')}, ..."
+        raise errors.wrong(f"checkpoint {prefix}", found, f"{min(by_name)}, ...")
     for name, array in _finite(prefix, matched):
-        for part in devices.local_parts(by_name[name]):
+        variable, where = by_name[name], f"checkpoint {prefix}: {matched[name]}"
+        shape, expected = list(array.shape), variable.shape.as_list()
+        if shape != expected:
+            raise errors.wrong(where, f"shape {shape}", f"{expected}")
+        if array.dtype != np.float32:
+            raise errors.wrong(where, array.dtype.name, "float32")
+        for part in devices.local_parts(variable):
             value = array.astype(part.dtype.base_dtype.as_numpy_dtype)
             devices.set_value(session, part, value)
-    return missing
+    return sorted(set(by_name) - set(matched))

@@ -370,9 +370,17 @@ def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
             size = 0
         groups[-1].append(tensor)
         size += tensor.shape.num_elements() * tensor.dtype.size
+
+    # This is called within the graph of a replica; `merge_call` changes to a context that sees all
+    # replicas.
+    def reduce(strategy: tf2.distribute.Strategy, *group: Any) -> list[Any]:
+        pairs = [(tensor, tensor) for tensor in group]
+        mean = tf2.distribute.ReduceOp.MEAN
+        return strategy.extended.batch_reduce_to(mean, pairs)
+
     means: list[tf.Tensor] = []
     for group in groups:
-        means += context.all_reduce(tf2.distribute.ReduceOp.MEAN, group)
+        means += context.merge_call(reduce, args=tuple(group))
     return means[::-1]
 
 

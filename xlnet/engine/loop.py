@@ -74,18 +74,18 @@ def fit(
         # it was: the document is written after that.
         estimator = Estimator(run.model_fn, model_dir, devices, settings.seed)
         training = stack.enter_context(estimator.started(lambda: run.batches(first)))
-        session = training.session
         if first:
-            recurrent_memory.load(session, training.memory, model_dir, first, devices)
+            recurrent_memory.load(training, model_dir, devices)
         elif settings.init_checkpoint:
-            checkpoint.start_from(session, settings.init_checkpoint)
+            checkpoint.start_from(training.session, settings.init_checkpoint)
         _begin(run, first)
         reports = Progress(run, first)
 
         while training.step < last:
+            began = time.time()
             values = training.run_step(stop.is_received)
             step = training.step
-            reports.add(step, values)
+            reports.add(step, values, time.time() - began)
             if step == first + 1:
                 run.check_host()
 
@@ -95,9 +95,7 @@ def fit(
             if is_stopped or is_due or step == last or step % settings.save_steps == 0:
                 _save(run, training)
             if is_due and devices.is_chief:
-                began = time.time()
                 _evaluate(run, selection, evaluator, step)
-                reports.leave_out(time.time() - began)
             if is_stopped:
                 raise Unfinished(
                     f"stopped by {stop.name} at step {step}, saved; run the same command again to "
@@ -120,11 +118,11 @@ def _locked(run: TrainingRun) -> contextlib.AbstractContextManager[Any]:
 
 def _save(run: TrainingRun, training: Training) -> None:
     """Writes a checkpoint of this step; the memories first, so that no checkpoint lacks them."""
-    session, step, model_dir = training.session, training.step, run.settings.model_dir
-    recurrent_memory.save(session, training.memory, model_dir, step, run.devices)
+    model_dir, keep = run.settings.model_dir, run.settings.max_save
+    recurrent_memory.save(training, model_dir, run.devices)
     if run.devices.is_chief:
-        keep = run.settings.max_save
-        checkpoint.write(training.saver, session, model_dir, step, keep)
+        saver, session = training.saver, training.session
+        checkpoint.write(saver, session, model_dir, training.step, keep)
         recurrent_memory.forget(model_dir)
 
 

@@ -6,7 +6,6 @@ import logging
 import math
 import os
 import resource
-import time
 from typing import Any
 
 import numpy as np
@@ -61,7 +60,7 @@ class Progress:
         self._model_dir = run.settings.model_dir
         self._path = os.path.join(self._model_dir, JOURNAL_NAME)
         self._losses: list[float] = []  # of the steps of the next line
-        self._since = time.time()
+        self._seconds = 0.0  # that these took
         if not run.devices.is_chief:
             return
         # A killed run may have written rows of later steps. They are dropped here and in
@@ -77,8 +76,8 @@ class Progress:
         start = tf.SessionLog(status=tf.SessionLog.START)
         _board(self._model_dir).add_session_log(start, first + 1)
 
-    def add(self, step: int, values: dict[str, Any]) -> None:
-        """Reports a step; values: its scalars by name.
+    def add(self, step: int, values: dict[str, Any], seconds: float) -> None:
+        """Reports a step; values: its scalars by name; seconds: that it took.
 
         Raises:
           UserError: the loss or the gradient is not finite.
@@ -95,19 +94,15 @@ class Progress:
         if not self._run.devices.is_chief:
             return
         self._losses.append(float(values["loss"]))
+        self._seconds += seconds
         last = self._run.optimization.train_steps
         if step % self._run.settings.log_steps == 0 or step == last:
             self._report(step, last, values)
-            self._losses = []
-            self._since = time.time()
-
-    def leave_out(self, seconds: float) -> None:
-        """Leaves out this time from the throughput of the next line."""
-        self._since += seconds
+            self._losses, self._seconds = [], 0.0
 
     def _report(self, step: int, last: int, values: dict[str, Any]) -> None:
         loss = float(np.mean(np.array(self._losses, np.float32)))
-        pace = (time.time() - self._since) / len(self._losses)
+        pace = self._seconds / len(self._losses)
         unit, of_a_step = self._run.unit
         speed = of_a_step / pace
         perplexity = ""

@@ -9,13 +9,13 @@ import logging
 import os
 import re
 import time
-from collections.abc import Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint, devices
 from xlnet.engine.devices import Devices
+from xlnet.engine.estimator import Training
 from xlnet.settings.network import XLNetConfig
 from xlnet.support import errors, files
 
@@ -50,38 +50,31 @@ class Memory:
 # ---- the files
 
 
-def load(
-    session: tf.Session,
-    parts: Sequence[tf.Variable],
-    model_dir: str,
-    step: int,
-    run_devices: Devices,
-) -> None:
-    """Sets the memories of this host to those saved at `step`. If they are missing or of another
-    shape, as after a change of the batch size, they start empty, with a note.
+def load(training: Training, model_dir: str, run_devices: Devices) -> None:
+    """Sets the memories of this host to those of the step from which a training resumes. If they
+    are missing or of another shape, as after a change of the batch size, they start empty, with a
+    note.
 
     Args:
-      session: of the training.
-      parts: the memory of each replica of this host; none: there is nothing to do.
+      training: which has memories, or none: then there is nothing to do.
       model_dir: the model directory, which all hosts share.
-      step: of the checkpoint that the run resumes from.
       run_devices: of the run, perhaps other ones than those that saved.
     """
-    if not parts:
+    if not training.memory:
         return
     # Each host of the earlier run wrote a file with its part of the global batch.
     stored: list[np.ndarray] = []
-    for path in _saved(model_dir, step):
+    for path in _saved(model_dir, training.step):
         with errors.reading(path, "remove it: memories start empty"):
             stored.append(np.lib.format.open_memmap(path, mode="r"))
-    rows, *shape = parts[0].shape.as_list()
+    rows, *shape = training.memory[0].shape.as_list()
     expected = [rows * run_devices.replicas, *shape]
     found = [sum(map(len, stored)), *stored[0].shape[1:]] if stored else []
     if found != expected:
         _log.info(
             "note: the memories of step %d have the shape %s, those of this run %s: they start "
             "empty",
-            step,
+            training.step,
             found,
             expected,
         )
@@ -92,25 +85,19 @@ def load(
     for values in stored:
         read.append(values[max(own.start - first, 0) : max(own.stop - first, 0)])
         first += len(values)
-    memories = np.split(np.concatenate(read), len(parts))
-    for variable, values in zip(parts, memories):
-        devices.set_value(session, variable, values)
+    memories = np.split(np.concatenate(read), len(training.memory))
+    for variable, values in zip(training.memory, memories):
+        devices.set_value(training.session, variable, values)
 
 
-def save(
-    session: tf.Session,
-    parts: Sequence[tf.Variable],
-    model_dir: str,
-    step: int,
-    run_devices: Devices,
-) -> None:
+def save(training: Training, model_dir: str, run_devices: Devices) -> None:
     """Saves the memories of this host as `memory-<step>-<first batch element>.npy`; arguments as of
     `load`. On the first host, waits for those of all hosts: it writes the checkpoint after this, so
     none lacks a memory."""
-    if not parts:
+    if not training.memory:
         return
-    memories = np.concatenate(session.run(list(parts)))
-    first = len(memories) * run_devices.host
+    memories = np.concatenate(training.session.run(list(training.memory)))
+    step, first = training.step, len(memories) * run_devices.host
     path = os.path.join(model_dir, f"memory-{step}-{first}.npy")
     with files.replacing(path) as temporary, open(temporary, "wb") as f:
         np.save(f, memories)
@@ -127,17 +114,22 @@ def save(
 def forget(model_dir: str) -> None:
     """Removes the memories without a checkpoint."""
     kept = {step for step, _ in checkpoint.all_prefixes(model_dir)}
-    for name in os.listdir(model_dir):
-        match = _FILE.fullmatch(name)
-        if match and int(match[1]) not in kept:
-            os.remove(os.path.join(model_dir, name))
+    for step, _, path in _files(model_dir):
+        if step not in kept:
+            os.remove(path)
 
 
 def _saved(model_dir: str, step: int) -> list[str]:
     """The files of a step, by their first batch element."""
+    return [path for saved, _, path in _files(model_dir) if saved == step]
+
+
+def _files(model_dir: str) -> list[tuple[int, int, str]]:
+    """(step, first batch element, path) of the files, in this order."""
     found = []
     for name in os.listdir(model_dir):
         match = _FILE.fullmatch(name)
-        if match and int(match[1]) == step:
-            found.append((int(match[2]), os.path.join(model_dir, name)))
-    return [path for _, path in sorted(found)]
+        if match:
+            path = os.path.join(model_dir, name)
+            found.append((int(match[1]), int(match[2]), path))
+    return sorted(found)

@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 from xlnet.corpus.processes import progress
 from xlnet.engine import checkpoint
 from xlnet.engine.estimator import CheckpointOutputs
-from xlnet.pretraining.run import PretrainingRun, new_memory
+from xlnet.pretraining.run import PretrainingRun
 from xlnet.runs import run_document
 
 _log = logging.getLogger(__name__)
@@ -100,13 +100,13 @@ def outputs(run: PretrainingRun, features: dict[str, tf.Tensor]) -> dict[str, An
     """
     batch, memory = run.with_targets(features)
     results = {"weights": batch["weights"], "ids": batch["ids"]}
-    found, losses, segment_logits = run.losses(batch)
+    losses, segment_logits, kept = run.losses(batch)
     if segment_logits is not None:
         results["label"] = batch["label"]
         results["continues"] = tf.argmax(segment_logits, axis=1)
     # The memory is updated before the losses can be read, as the next batch continues the text
     # streams. Each device has a memory, which is cleared where a stream starts.
-    updates = [memory.update(new_memory(found)["memory"])] if memory else []
+    updates = [memory.update(kept["memory"])] if memory else []
     with tf.control_dependencies(updates):
         results["losses"] = tf.identity(losses)
     return results

@@ -16,7 +16,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable, NamedTuple, Optional
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.model import heads, modeling
@@ -39,7 +38,7 @@ class Batch(NamedTuple):
         the targets, as of `Objective.targets`.
       mems: memory of earlier sequences, as for `transformer_xl`; None: without.
       seed: of dropout and masking in this step, uint64 [1], see `model.stateless_random`. None: in
-        evaluation there is no dropout, and the masked tokens depend on the sequence alone.
+        evaluation there is no dropout, and what is masked depends on the targets alone.
       first_row: the index of batch element 0 in the global batch.
       mask_id: of <mask>; None: the vocabulary has none.
       with_segments: whether <cls>, the last token, needs a vector for next-segment prediction.
@@ -115,19 +114,11 @@ class Objective:
     needs_mask_id: bool = False
 
 
-_OURS = ("permutation", "causal", "masked")
 OBJECTIVES: dict[str, Objective] = {}
 
 
 def register(objective: Objective) -> Objective:
-    """Makes an objective available by its name; returns it.
-
-    Raises:
-      ValueError: the name is that of one of the library's.
-    """
-    if objective.name in _OURS and objective.name in OBJECTIVES:
-        name = objective.name
-        raise ValueError(f"objective '{name}' is the library's, expected another name")
+    """Makes an objective available by its name; returns it."""
     OBJECTIVES[objective.name] = objective
     return objective
 
@@ -153,9 +144,7 @@ def _permutation(batch: Batch) -> Predicted:
     queried = positions  # the queries predict, which do not see their own token
     # and <cls>, the last token: in the last layer only queries are computed
     if batch.with_segments:
-        last = tf.fill(
-            [positions.shape[0], 1], tf.constant(batch.length - 1, positions.dtype)
-        )
+        last = tf.zeros_like(positions[:, :1]) + (batch.length - 1)
         queried = tf.concat([positions, last], axis=1)
     outputs = batch.run_network(
         input_ids=batch.features["input_ids"],
@@ -221,23 +210,12 @@ def segment_logits(batch: Batch, outputs: modeling.Outputs) -> tf.Tensor:
 
 
 def _mask(batch: Batch) -> tf.Tensor:
-    """The sequence with each target replaced by <mask>, by a random token or not at all: [B,Q].
-
-    Random numbers belong to the tokens, not to the targets, as two targets may have one position.
-    """
+    """The sequence with each target replaced by <mask>, by a random token or not at all: [B,Q]."""
     input_ids = batch.features["input_ids"]
     rows, length = input_ids.shape.as_list()
-    if batch.seed is None:
-        # Without a seed a sequence's numbers are a function of its tokens: their hash is the sum of
-        # the ids, each times an odd factor of its place.
-        factors = np.random.RandomState(0).randint(2**31, size=length) * 2 + 1
-        numbers = tf.map_fn(
-            lambda ids: uniform(
-                [1, length, 2], seed_of(0, tf.reduce_sum(ids * factors)), 0
-            )[0],
-            tf.cast(input_ids, tf.int64),
-            tf.float32,
-        )
+    # Random numbers belong to the tokens, not to the targets, as two targets may have one position.
+    if batch.seed is None:  # the same ones for each sequence, wherever it is in a batch
+        numbers = uniform([1, length, 2], seed_of(0, tf.constant(0, tf.int64)), 0)
     else:
         # Layer 0 has the same seed, but its dropouts fold in a further number.
         seed = fold_in(batch.seed, -1)

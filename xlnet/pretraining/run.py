@@ -18,7 +18,7 @@ from xlnet.engine import optimizer, train_step
 from xlnet.engine.devices import Devices, mean_over_replicas, replica_index
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.engine.recurrent_memory import Memory
-from xlnet.model import heads, modeling
+from xlnet.model import heads
 from xlnet.pretraining import objectives
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
@@ -78,14 +78,14 @@ class PretrainingRun:
             part: dict[str, tf.Tensor], row: Any
         ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
             seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
-            outputs, losses, segment_logits = self.losses(part, seed, first_row + row)
+            losses, segment_logits, kept = self.losses(part, seed, first_row + row)
             loss = tf.reduce_sum(losses * part["weights"]) / target_count
             if segment_logits is not None:
                 segments = tf.nn.sparse_softmax_cross_entropy_with_logits(
                     labels=part["label"], logits=segment_logits
                 )
                 loss += settings.next_segment_loss * tf.reduce_mean(segments)
-            return loss, new_memory(outputs)
+            return loss, kept
 
         # Gradients. In float16 the loss is scaled, since small gradients would become 0.
         scale = optimizer.LossScale() if self.network.precision == "fp16" else None
@@ -125,7 +125,7 @@ class PretrainingRun:
         batch: dict[str, tf.Tensor],
         seed: Optional[tf.Tensor] = None,
         first_row: Any = None,
-    ) -> tuple[modeling.Outputs, tf.Tensor, Optional[tf.Tensor]]:
+    ) -> tuple[tf.Tensor, Optional[tf.Tensor], dict[str, tf.Tensor]]:
         """Runs the network on a batch of `with_targets`.
 
         Args:
@@ -134,8 +134,8 @@ class PretrainingRun:
           first_row: the index of batch element 0 in the global batch.
 
         Returns:
-          the outputs; the loss of each target, float32 [b,P]; with next-segment prediction its
-          logits, float32 [b,2], else None.
+          the loss of each target, float32 [b,P]; with next-segment prediction its logits, float32
+          [b,2], else None; with a memory `memory`, the new one [b,L,M,D].
         """
         settings, trains = self.settings, seed is not None
         run_config = self.network.run_config(
@@ -167,7 +167,10 @@ class PretrainingRun:
             segment_logits = None
             if settings.next_segment_loss:
                 segment_logits = objectives.segment_logits(inputs, outputs)
-        return outputs, losses, segment_logits
+        kept = {}
+        if outputs.new_mems is not None:
+            kept["memory"] = tf.stack(outputs.new_mems, axis=1)
+        return losses, segment_logits, kept
 
     # -- what the loop needs besides, see `estimator.TrainingRun`
 
@@ -241,10 +244,3 @@ class PretrainingRun:
                 (settings, self.network, self.optimization)
             ),
         }
-
-
-def new_memory(outputs: Any) -> dict[str, tf.Tensor]:
-    """`memory` [b,L,M,D] of the network's outputs, if it has one."""
-    if outputs.new_mems is None:
-        return {}
-    return {"memory": tf.stack(outputs.new_mems, axis=1)}
