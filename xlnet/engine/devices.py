@@ -54,19 +54,14 @@ class Devices:
         return self.hosts * self.per_host
 
     @property
-    def on_accelerator(self) -> bool:
-        return bool(self.gpus) or isinstance(self.strategy, tf2.distribute.TPUStrategy)
-
-    @property
     def parallel_batches(self) -> int:
         """Batches that a device predicts in parallel, where no state is carried between them.
 
         Two on a CPU that is one device: a second thread makes matmuls almost twice as fast, but
         hardly speeds up the operations between them (benchmarks/README.md).
         """
-        if self.on_accelerator or self.strategy or system.available_cores() == 1:
-            return 1
-        return 2
+        is_one_cpu = not (self.gpus or self.strategy)
+        return 2 if is_one_cpu and system.available_cores() > 1 else 1
 
     @property
     def is_chief(self) -> bool:
@@ -77,12 +72,6 @@ class Devices:
         if batch_size % (self.replicas * micro_batches):
             parts = f"{self.replicas} replicas x {micro_batches} micro-batches"
             raise errors.wrong("train_batch_size", batch_size, f"a multiple of {parts}")
-
-    def first(self) -> Devices:
-        """The first device of this host alone."""
-        return dataclasses.replace(
-            self, strategy=None, per_host=1, hosts=1, host=0, gpus=self.gpus[:1]
-        )
 
     def session_config(self, is_training: bool = False) -> tf.ConfigProto:
         """Session settings: without GPUs, a CPU device for each replica.

@@ -62,7 +62,6 @@ class TrainingRun(Protocol):
       config: the architecture.
       devices: of the run.
       unit: what throughput counts, and how many of them a step has.
-      with_perplexity: whether the loss is in nats per token, so that there is a perplexity.
     """
 
     @property
@@ -75,8 +74,6 @@ class TrainingRun(Protocol):
     def devices(self) -> Devices: ...
     @property
     def unit(self) -> tuple[str, int]: ...
-    @property
-    def with_perplexity(self) -> bool: ...
 
     def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
         """The training step of a replica."""

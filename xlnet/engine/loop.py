@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import signal
-import threading
 import time
 from typing import Any, Optional, Protocol
 
@@ -16,7 +15,6 @@ from xlnet.engine import checkpoint, progress, recurrent_memory
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.estimator import Estimator, Training, TrainingRun
 from xlnet.engine.progress import Progress
-from xlnet.settings.training import JOURNAL_NAME, RUN_NAME
 from xlnet.support import files, system
 from xlnet.support.errors import Unfinished
 
@@ -206,7 +204,6 @@ def _begin(run: TrainingRun, step: int) -> None:
             f"{config.n_layer} layers of {config.d_model} in {config.n_head} heads, "
             f"{config.n_token} pieces, {parameters:,} parameters"
         ),
-        "writes": f"{settings.model_dir}: checkpoints, {RUN_NAME}, {JOURNAL_NAME}",
     }
     progress.show_banner(banner)
 
@@ -232,11 +229,9 @@ class StopSignal:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> StopSignal:
-        # Only the main thread may set handlers.
-        if threading.current_thread() is threading.main_thread():
-            for signum in _SIGNALS:
-                if signal.getsignal(signum) != signal.SIG_IGN:
-                    self._before[signum] = signal.signal(signum, self._receive)
+        for signum in _SIGNALS:
+            if signal.getsignal(signum) != signal.SIG_IGN:
+                self._before[signum] = signal.signal(signum, self._receive)
         return self
 
     def __exit__(self, *_: object) -> None:

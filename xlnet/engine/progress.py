@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import resource
 from typing import Any
@@ -105,16 +104,12 @@ class Progress:
         pace = self._seconds / len(self._losses)
         unit, of_a_step = self._run.unit
         speed = of_a_step / pace
-        perplexity = ""
-        if self._run.with_perplexity:
-            perplexity = f"  ppl {math.exp(min(loss, 50)):8.2f}"
         _log.info(
-            "step %*d/%d  loss %7.4f%s  lr %.2e  gnorm %6.3f  %7.0f %s/s  left %s",
+            "step %*d/%d  loss %7.4f  lr %.2e  gnorm %6.3f  %7.0f %s/s  left %s",
             len(str(last)),
             step,
             last,
             loss,
-            perplexity,
             values["learning_rate"],
             values["gradient_norm"],
             speed,

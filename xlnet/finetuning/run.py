@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
-from typing import Any, Callable, ClassVar, Optional
+from typing import Any, Callable, Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -54,8 +54,6 @@ class FineTuningRun:
     class_weights: Optional[list[float]]
     devices: Devices
     document: RunDocument
-
-    with_perplexity: ClassVar[bool] = False
 
     # -- the step
 

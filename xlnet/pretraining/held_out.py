@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.corpus.processes import progress
 from xlnet.engine import checkpoint
+from xlnet.engine.devices import Devices
 from xlnet.engine.estimator import CheckpointOutputs
 from xlnet.pretraining.run import PretrainingRun
 from xlnet.runs import run_document
@@ -58,7 +59,7 @@ class HeldOut:
         self._outputs_of = CheckpointOutputs(
             functools.partial(outputs, run),
             lambda: run.held_out_batches(batch_size),
-            run.devices.first(),
+            Devices(None, gpus=run.devices.gpus[:1]),
             settings.seed,
         )
 
@@ -79,13 +80,12 @@ class HeldOut:
         if "next_segment_accuracy" in result:
             next_segment = f"  next segment {result['next_segment_accuracy']:.4f}"
         _log.info(
-            "held out: step %d  loss %.4f  ppl %.2f  bits/token %.4f%s  (unigram model: ppl %.2f)",
+            "held out: step %d  loss %.4f  ppl %.2f  bits/token %.4f%s",
             step,
             result["loss"],
             result["perplexity"],
             result["bits_per_token"],
             next_segment,
-            unigram_perplexity(batches),
         )
         return result
 
@@ -94,12 +94,11 @@ def outputs(run: PretrainingRun, features: dict[str, tf.Tensor]) -> dict[str, An
     """The results of a batch [B,...], without dropout; updates the memories.
 
     Returns:
-      Dict: losses, weights float32 [B,P]; ids of the targets, int64 [B,P]. With next-segment
-      prediction also label and continues, int [B]: whether segment B continues A, and the
-      prediction.
+      Dict: losses, weights float32 [B,P]. With next-segment prediction also label and continues,
+      int [B]: whether segment B continues A, and the prediction.
     """
     batch, memory = run.with_targets(features)
-    results = {"weights": batch["weights"], "ids": batch["ids"]}
+    results = {"weights": batch["weights"]}
     losses, segment_logits, kept = run.losses(batch)
     if segment_logits is not None:
         results["label"] = batch["label"]
@@ -110,16 +109,6 @@ def outputs(run: PretrainingRun, features: dict[str, tf.Tensor]) -> dict[str, An
     with tf.control_dependencies(updates):
         results["losses"] = tf.identity(losses)
     return results
-
-
-def unigram_perplexity(batches: Sequence[dict[str, np.ndarray]]) -> float:
-    """The perplexity of the best model that ignores the context: the frequencies of the targets.
-    batches: dicts of ids int [B,P] and weights float [B,P], 0 where nothing is predicted."""
-    # This is exp of the entropy of the targets: no fixed distribution predicts them better.
-    found = np.concatenate([batch["ids"][batch["weights"] > 0] for batch in batches])
-    _, counts = np.unique(found, return_counts=True)
-    fractions = counts / counts.sum()
-    return math.exp(-np.sum(fractions * np.log(fractions)))
 
 
 def _result(batches: Sequence[dict[str, np.ndarray]]) -> dict[str, float]:

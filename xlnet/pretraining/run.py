@@ -178,11 +178,6 @@ class PretrainingRun:
     def unit(self) -> tuple[str, int]:
         return "tokens", self.settings.train_batch_size * self.manifest.seq_len
 
-    @property
-    def with_perplexity(self) -> bool:
-        # The loss of next segments is part of the loss.
-        return not self.settings.next_segment_loss
-
     def batches(self, start: int) -> tf.data.Dataset:
         settings = self.settings
         batches = input_pipeline.pretraining_batches(
