@@ -22,9 +22,11 @@ from helpers.pretraining import curve, start_hosts, train, weights
 from xlnet.engine import devices as engine_devices
 from xlnet.engine import optimizer
 from xlnet.engine.devices import Devices, connect
-from xlnet.model import layer_graph, ops
+from xlnet.model import kernels_gpu_check, layer_graph, ops
+from xlnet.pretraining import resolve
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
+from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.support.errors import UserError
 
 V100, A100 = (
@@ -92,56 +94,47 @@ def test_pretraining_on_gpus_is_compiled_unless_the_flag_says_otherwise(
         assert ("compiled by XLA" in words) == is_compiled
 
 
-def test_fused_attention_is_refused_where_nothing_would_use_it(machine):
-    machine(found=[A100])
-    for ask in (
-        lambda: connect(DeviceSettings(use_tpu=True, fused_attention=True)),
-        lambda: connect(
-            DeviceSettings(xla=False, fused_attention=True), compiles_on_gpus=True
-        ),
-    ):
+def fused(asked, used, objective="permutation"):
+    """The compute capability for which attention is fused on these devices."""
+    settings = PretrainingSettings(record_info_dir="", objective=objective)
+    config = types.SimpleNamespace(d_head=64)
+    found = resolve.with_attention(asked, settings, config, NetworkSettings(), used)
+    return found.fused_attention
+
+
+@pytest.fixture
+def h100s(machine, monkeypatch):
+    """Function to `Devices` of so many GPUs, of TensorFlow 2.21 with Triton."""
+    monkeypatch.setattr(resolve.tf2, "__version__", "2.21.0")
+    monkeypatch.setattr(resolve, "find_spec", lambda name: "found")
+    monkeypatch.setattr(kernels_gpu_check, "check", lambda *how: None)
+    machine()
+
+    def make(number=1, capability=(9, 0), xla=True):
+        details = dict(device_name="NVIDIA H100", compute_capability=capability)
+        gpu = types.SimpleNamespace(name="GPU", details=details)
+        return Devices(None, number, gpus=(gpu,) * number, xla=xla)
+
+    return make
+
+
+def test_fused_attention_is_refused_where_nothing_would_use_it(h100s, monkeypatch):
+    causal = dict(objective="causal")
+    for used, how in ((Devices(None), {}), (h100s(xla=False), {}), (h100s(), causal)):
         with pytest.raises(UserError, match="^fused_attention"):
-            ask()
+            fused(True, used, **how)
+    monkeypatch.setattr(resolve.tf2, "__version__", "2.20.0")
+    assert fused(None, h100s()) is None
+    with pytest.raises(UserError, match="^fused_attention"):
+        fused(True, h100s())
 
 
-@pytest.mark.parametrize(
-    "is_expected, capability, version, flags, number",
-    (
-        (True, (9, 0), "2.21.0", {}, 1),
-        (False, (9, 0), "2.20.0", {}, 1),
-        (False, (8, 0), "2.21.0", {}, 1),  # not tried there: with the flag alone
-        (True, (8, 0), "2.21.0", dict(fused_attention=True), 1),
-        (False, (9, 0), "2.21.0", dict(fused_attention=False), 1),
-        (False, (9, 0), "2.21.0", dict(num_core_per_host=2), 2),
-    ),
-)
-def test_attention_is_fused_without_asking_where_it_was_tried(
-    machine, monkeypatch, is_expected, capability, version, flags, number
-):
-    gpu = types.SimpleNamespace(
-        name="GPU",
-        details=dict(device_name="NVIDIA H100", compute_capability=capability),
-    )
-    monkeypatch.setattr(engine_devices, "_one_host", lambda gpus, count: None)
-    monkeypatch.setenv("XLA_FLAGS", "")  # so that it is restored
-    monkeypatch.setattr(engine_devices.tf2, "__version__", version)
-    monkeypatch.setattr(
-        engine_devices.importlib.util, "find_spec", lambda name: "found"
-    )
-    machine(found=[gpu] * number)
-    found = connect(DeviceSettings(**flags), compiles_on_gpus=True)
-    assert found.fused_attention == (capability if is_expected else None)
-    # What a flag asks for is not given up where the first step fails.
-    # Fine-tuning does not have it.
-    tuning = DeviceSettings(**dict(flags, fused_attention=None)).on_one_machine()
-    assert connect(tuning, compiles_on_gpus=True).fused_attention is None
-
-
-def test_fused_attention_is_refused_for_an_objective_without_ranks(place, monkeypatch):
-    monkeypatch.setattr(engine_devices, "_fused_attention", lambda *machine: (9, 0))
-    done = train(place, "fused_causal", objective="causal", fused_attention=True)
-    assert done.returncode == 1 and "fused_attention: " in done.stderr, done.stderr
-    assert "causal" in done.stderr and not (place / "fused_causal").exists()
+def test_attention_is_fused_without_asking_where_it_was_tried(h100s):
+    assert fused(None, h100s()) == (9, 0)
+    assert fused(False, h100s()) is None
+    assert fused(None, h100s(number=2)) is None
+    assert fused(None, h100s(capability=(8, 0))) is None
+    assert fused(True, h100s(capability=(8, 0))) == (8, 0)
 
 
 @pytest.fixture

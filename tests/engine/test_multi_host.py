@@ -346,7 +346,7 @@ def test_a_step_that_does_not_end_ends_the_program(monkeypatch, ends):
 
     monkeypatch.setattr(multi_host, "missing", missing)
     monkeypatch.setattr(multi_host, "_end_program", said.append)
-    watch.is_in_step = True
+    watch.is_waiting = True
     watch._looking.start()
     watch._looking.join(20)
     lost = "lost host 0 (a:1); start the same command again on all hosts"

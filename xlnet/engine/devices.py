@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import dataclasses
-import importlib.util
 import logging
 import os
 import re
@@ -122,8 +121,6 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
     """
     set_up_process()
     if settings.use_tpu:
-        if settings.fused_attention:
-            raise errors.wrong("fused_attention", "use_tpu", "NVIDIA GPUs")
         if settings.xla:
             set_xla_flags()
         return _tpu(settings)
@@ -152,40 +149,7 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
         strategy = multi_host.connect(host)
     else:
         strategy = _one_host(used, count) if count > 1 else None
-    return Devices(
-        strategy,
-        count,
-        hosts,
-        host,
-        description,
-        gpus=tuple(used),
-        xla=xla,
-        fused_attention=_fused_attention(settings.fused_attention, used, xla, hosts),
-    )
-
-
-# The compute capability of H100 and H200, where it was tried.
-FUSED_WITHOUT_ASKING = 9, 0
-
-
-def _fused_attention(
-    asked: Optional[bool], gpus: Sequence[Any], xla: bool, hosts: int
-) -> Optional[tuple[int, int]]:
-    """The compute capability that attention is compiled for, or None: see the flag; a UserError
-    where it is asked for and not possible."""
-    capabilities = {_details(gpu).get("compute_capability") for gpu in gpus}
-    capability = capabilities.pop() if len(capabilities) == 1 else None
-    # From this version on XLA launches programs that it is given.
-    major, minor = tf2.__version__.split(".")[:2]
-    is_possible = capability and xla and (int(major), int(minor)) >= (2, 21)
-    if asked and not is_possible:
-        found = f"{len(gpus)} GPUs, xla {xla}, TensorFlow {tf2.__version__}"
-        expected = "NVIDIA GPUs of one kind, --xla and TensorFlow 2.21"
-        raise errors.wrong("fused_attention", found, expected)
-    if asked is None and is_possible:
-        is_tried = capability == FUSED_WITHOUT_ASKING and len(gpus) == hosts == 1
-        is_possible = is_tried and importlib.util.find_spec("triton")
-    return capability if is_possible and asked is not False else None
+    return Devices(strategy, count, hosts, host, description, tuple(used), xla)
 
 
 def _gpus(settings: DeviceSettings) -> list[Any]:
@@ -278,6 +242,12 @@ def gpu_names(gpus: Sequence[Any]) -> str:
     """Number and name: "2 GPU (NVIDIA L4)"."""
     name = _details(gpus[0]).get("device_name", "unknown")
     return f"{len(gpus)} GPU ({name})"
+
+
+def compute_capability(gpus: Sequence[Any]) -> Optional[tuple[int, int]]:
+    """That of NVIDIA GPUs of one kind, such as (9, 0); None for others."""
+    found = {_details(gpu).get("compute_capability") for gpu in gpus}
+    return found.pop() if len(found) == 1 else None
 
 
 def _details(gpu: Any) -> dict[str, Any]:

@@ -100,6 +100,7 @@ class Training:
       session: the session of the training.
       saver: writes all variables; each host has a part of it on its own devices.
       memory: this host's parts of `EstimatorSpec.memory`, one of each replica; empty without.
+      host_monitor: watches the other hosts.
       step: the number of steps so far, those before a resumption included.
     """
 
@@ -113,7 +114,7 @@ class Training:
         host_monitor: HostMonitor,
     ):
         self._monitored = monitored
-        self._host_monitor = host_monitor
+        self.host_monitor = host_monitor
         self._fetches = fetches
         self._stop = stop
         self.session: tf.Session = monitored.raw_session()  # the hooks see steps alone
@@ -136,7 +137,7 @@ class Training:
         if stops:
             for part in self._stop:
                 set_value(self.session, part, 1.0)
-        self._host_monitor.is_in_step = True
+        self.host_monitor.is_waiting = True
         try:
             values = self._monitored.run(self._fetches)
         except tf.errors.OutOfRangeError as e:
@@ -147,7 +148,7 @@ class Training:
             )
             expected = "batches without end"
             raise errors.wrong("records", found, expected, "xlnet data verify") from e
-        self._host_monitor.is_in_step = False
+        self.host_monitor.is_waiting = False
         # Counted here: the graph may read its own count before or after the update.
         self.step += 1
         return {name: of_replicas[0] for name, of_replicas in values.items()}
@@ -238,7 +239,7 @@ class Estimator:
             resolver = strategy.cluster_resolver
             config = self._devices.session_config(is_training=True)
             prefix = checkpoint.newest(self._model_dir)
-            host_monitor.is_in_step = True
+            host_monitor.is_waiting = True
             local_init = tf.group(tf.local_variables_initializer(), begin)
             try:
                 session = tf.train.SingularMonitoredSession(
@@ -255,7 +256,7 @@ class Estimator:
             # Not by the session's own `with`, which takes a failure to write a file, an
             # OutOfRangeError, for the end of the data, and ends without an error.
             with contextlib.closing(session):
-                host_monitor.is_in_step = False
+                host_monitor.is_waiting = False
                 parts = local_parts(memory) if memory is not None else ()
                 stops = local_parts(stop)
                 yield Training(session, saver, fetches, parts, stops, host_monitor)

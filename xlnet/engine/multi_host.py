@@ -221,12 +221,16 @@ def missing() -> Optional[str]:
 
 
 class HostMonitor:
-    """Checks that all hosts answer while `is_in_step` is set, and ends the program if one does not:
-    the step waits for that host in TensorFlow, beyond any interrupt. Not between steps: others may
-    have finished while this host saves."""
+    """Checks that all hosts answer while this one waits for them, and ends the program if one does
+    not: a step waits for it in TensorFlow, beyond any interrupt. Not between steps: others may have
+    finished while this host saves.
+
+    Attributes:
+      is_waiting: whether this host waits for the others.
+    """
 
     def __init__(self) -> None:
-        self.is_in_step = False
+        self.is_waiting = False
         self._ended = threading.Event()
         # It needs a thread of its own: the thread of the step waits in TensorFlow.
         self._looking = threading.Thread(target=self._look, daemon=True)
@@ -237,8 +241,8 @@ class HostMonitor:
         while misses < MISSES:
             if self._ended.wait(SECONDS_BETWEEN_LOOKS):
                 return
-            host = missing() if self.is_in_step else None
-            misses = misses + 1 if host and self.is_in_step else 0
+            host = missing() if self.is_waiting else None
+            misses = misses + 1 if host and self.is_waiting else 0
         if not self._ended.is_set():
             _end_program(Lost(host))
 

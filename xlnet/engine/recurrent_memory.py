@@ -103,12 +103,14 @@ def save(training: Training, model_dir: str, run_devices: Devices) -> None:
         np.save(f, memories)
     if not run_devices.is_chief:
         return
+    training.host_monitor.is_waiting = True
     end = time.time() + _SECONDS_FOR_OTHER_HOSTS
     while len(_saved(model_dir, step)) < run_devices.hosts:
         if time.time() > end:
             found = f"no memory-{step}-*.npy of a host"
             raise errors.wrong(model_dir, found, "one directory of all hosts")
         time.sleep(0.02)
+    training.host_monitor.is_waiting = False
 
 
 def forget(model_dir: str) -> None:

@@ -6,7 +6,10 @@ import dataclasses
 import logging
 import os
 from collections.abc import Collection, Mapping
+from importlib.util import find_spec
 from typing import Any, Optional
+
+import tensorflow as tf2
 
 from xlnet.corpus import input_pipeline
 from xlnet.corpus.manifest import MANIFEST_NAME, Manifest
@@ -38,6 +41,7 @@ _log = logging.getLogger(__name__)
 # The original's values of architecture flags that are not given.
 _ARCHITECTURE_DEFAULTS = {"ff_activation": "relu", "untie_r": False}
 _TFRECORDS = "tfrecords"
+_TRIED = (9, 0)  # the compute capability of H100 and H200, where attention was fused
 
 
 def resolve(
@@ -83,7 +87,8 @@ def resolve(
         raise wrong(tokenizer.path, "no <mask>", "one", f"--objective={objective.name}")
     permutation = choose_permutation(settings, manifest, objective.samples_targets)
     if not settings.do_eval:
-        used = _with_possible_attention(settings, config, network, device, used)
+        asked_for = device.fused_attention
+        used = with_attention(asked_for, settings, config, network, used)
 
     # Write down what the run is. Lengths that follow from these records are left out: whoever goes
     # on with the weights may have longer ones.
@@ -306,35 +311,43 @@ def choose_permutation(
 # ---- checks
 
 
-def _with_possible_attention(
+def with_attention(
+    asked: Optional[bool],
     settings: PretrainingSettings,
     config: XLNetConfig,
     network: NetworkSettings,
-    device: DeviceSettings,
     used: Devices,
 ) -> Devices:
-    """The devices without fused attention where its programs do not cover the run, or compute
-    something else than the plain form on this GPU; a UserError if it was asked for."""
-    if not used.fused_attention:
+    """The devices, with the compute capability for which attention is compiled to one program:
+    where it is asked for or, if nothing is said, where it was tried. A UserError if it is asked for
+    and not possible; else a note."""
+    capability = devices.compute_capability(used.gpus)
+    is_tried = capability == _TRIED and used.replicas == 1 and find_spec("triton")
+    if asked is False or not (asked or is_tried):
         return used
     from xlnet.model import kernels_gpu_check
 
     try:
+        # From this version on XLA launches programs that it is given.
+        major, minor = tf2.__version__.split(".")[:2]
+        is_new = (int(major), int(minor)) >= (2, 21)
+        if not capability or not used.xla or not is_new:
+            found = f"{used.description}, xla {used.xla}, TensorFlow {tf2.__version__}"
+            expected = "NVIDIA GPUs of one kind, --xla and TensorFlow 2.21"
+            raise wrong("fused_attention", found, expected)
         if settings.objective == "causal":
             masks = "an objective with factorization orders, by which its programs mask"
             raise wrong("fused_attention", "objective causal", masks)
+        precision = str(network.run_config(is_training=True).precision)
         kernels_gpu_check.check(
-            used.fused_attention,
-            str(network.run_config(is_training=True).precision),
-            config.d_head,
-            used.session_config(),
+            capability, precision, config.d_head, used.session_config()
         )
     except UserError as error:
-        if device.fused_attention:
+        if asked:
             raise
         _log.info("note: %s; attention is that of XLA", error)
-        return dataclasses.replace(used, fused_attention=None)
-    return used
+        return used
+    return dataclasses.replace(used, fused_attention=capability)
 
 
 def _check_training(run: PretrainingRun) -> None:
