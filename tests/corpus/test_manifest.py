@@ -81,22 +81,10 @@ def test_files_of_another_size_are_refused(directory, found):
 STREAM = VALUES["streams"][0]
 
 
-@pytest.mark.parametrize(
-    "changes, message",
-    [
-        (
-            dict(streams=["a"]),
-            "found 'a', expected an object with file, dir",
-        ),
-        (dict(seq_len="gone"), "expected an object with vocab_size, "),
-    ],
-)
-def test_edited_manifests_are_refused_in_one_line(directory, changes, message):
-    rewrite(directory, **changes)
-    with pytest.raises(UserError, match=message) as error:
+def test_a_manifest_without_a_field_is_refused(directory):
+    rewrite(directory, seq_len="gone")
+    with pytest.raises(UserError, match="manifest.json: found .*, expected an object"):
         Manifest.read(str(directory))
-    assert "\n" not in str(error.value)
-    assert "inside of" in message or MANIFEST_NAME in str(error.value)
 
 
 # What the files hold.

@@ -223,8 +223,7 @@ def test_ngrams_have_sizes_with_weight_1_over_n(most):
         np.zeros((rows, length), bool), np.ones((rows, length), bool)
     )
     dice = np.random.default_rng(0).random((rows, length + 1))
-    settings = dataclasses.replace(SETTINGS, max_ngram=most)
-    ngram = permutation._ngrams(words, dice[:, 1:], dice[:, :1], settings)
+    ngram = permutation._ngrams(words, dice[:, 1:], dice[:, :1], most)
     sizes = np.concatenate([np.bincount(row) for row in ngram])
     share = np.bincount(sizes)[1:] / len(sizes)
     expected = 1 / np.arange(1, most + 1)
@@ -307,15 +306,13 @@ def test_an_order_of_ones_own(own_order):
 
     settings = own_order(left_to_right)
     settings.check(LENGTH)
-    is_special = text()[0][None]
-    is_target = np.zeros((1, LENGTH), bool)
-    is_target[0, [3, 9, 30, 31]] = True
-    rank = permutation.arrange(
-        Random(0, 0, [0], [0]), is_target, is_special, settings
-    ).rank[0]
+    drawn, picked = draw(1, settings)
     # Of each part, from the left; the second part comes after all of the first.
-    assert rank[[3, 9]].tolist() == [3, 9] and rank[4] == -1
-    assert rank[31] == rank[30] + 1 and rank[SETTINGS.reuse_len :].min() > 23
+    rank, targets = drawn.rank[0], np.flatnonzero(picked[0])
+    first = targets[targets < SETTINGS.reuse_len]
+    assert rank[first].tolist() == first.tolist()
+    assert (np.diff(rank[targets]) > 0).all()
+    assert rank[SETTINGS.reuse_len :].min() > 23
 
 
 @pytest.mark.parametrize(
@@ -330,22 +327,17 @@ def test_wrong_ranks_of_an_order_are_refused(own_order, ranks, said):
     def wrong(random, is_permuted, perm_size):
         return ranks(is_permuted.shape)
 
-    is_target = np.zeros((1, LENGTH), bool)
-    is_target[0, [3, 9]] = True
-    random, settings = Random(0, 0, [0], [0]), own_order(wrong)
     with pytest.raises(UserError, match="factorization_order wrong: found .*" + said):
-        permutation.arrange(random, is_target, np.zeros_like(is_target), settings)
+        draw(1, own_order(wrong))
 
 
 def test_given_targets_fill_slots_from_the_left():
     is_target = np.zeros((2, LENGTH), bool)
     is_target[0, [3, 30, 31]] = True
-    drawn = permutation.arrange(
-        Random(0, 0, [0, 1], [0, 0]), is_target, np.tile(text()[0], (2, 1)), SETTINGS
-    )
-    assert drawn.positions[0].tolist() == [3, 30] + [31] * 9
-    assert drawn.positions[1].tolist() == [63] * 11  # <cls>: no target is hidden
-    np.testing.assert_array_equal(drawn.weights, [[1] * 3 + [0] * 8, [0] * 11])
+    positions, weights = permutation._positions(is_target, 11)
+    assert positions[0].tolist() == [3, 30] + [31] * 9
+    assert positions[1].tolist() == [63] * 11  # <cls>: no target is hidden
+    np.testing.assert_array_equal(weights, [[1] * 3 + [0] * 8, [0] * 11])
 
 
 # ---- the reference's rule ----

@@ -251,7 +251,7 @@ def test_tasks_are_merged(settings, small_pieces, capsys):
         preparation.merge(shared.save_dir)
     shutil.rmtree(os.path.join(shared.save_dir, "task-00001-of-00002"))
     preparation.make_records(dataclasses.replace(shared, task=1))
-    merge_records.merge(merge_records.MergeSettings(shared.save_dir))
+    merge_records.merge(merge_records.RecordsSettings(shared.save_dir))
     assert "4 streams x " in capsys.readouterr().out
     merged = Manifest.read(shared.save_dir)
     merged.verify(shared.save_dir)
@@ -275,7 +275,7 @@ def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path, capsys):
             settings, input_glob=str(tmp_path / "*.gz"), num_task=2, num_streams=2
         )
     )
-    merge_records.merge(merge_records.MergeSettings(settings.save_dir))
+    merge_records.merge(merge_records.RecordsSettings(settings.save_dir))
     merged = Manifest.read(settings.save_dir)
     lengths = [stream["windows"] for stream in merged.streams]
     kept = merged.num_streams * merged.windows_per_stream / sum(lengths)

@@ -310,7 +310,6 @@ def test_files_that_are_not_what_their_names_say_are_refused(tmp_path):
         (dict(heldout_share=0.0), "heldout_share: found 0.0"),
         (dict(encoding="utf-16"), "encoding: found utf-16, expected"),
         (dict(encoding="utf-81"), "encoding: found 'utf-81'"),
-        (dict(document_separator=" "), "document_separator: found ' '"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(values, message):

@@ -14,7 +14,7 @@ from helpers.vocabulary import CONTROL, WORDS, train, train_tiny_model
 
 import xlnet
 from xlnet.corpus import tokenizer
-from xlnet.corpus.tokenizer import Tokenizer, clean_text
+from xlnet.corpus.tokenizer import Tokenizer, preprocess_text
 from xlnet.support.errors import UserError
 
 CASES = json.loads((GOLDEN / "tokenization.json").read_text("utf-8"))
@@ -41,9 +41,9 @@ def released():
 def test_golden_cleaning():
     assert len(CASES) == 84
     for case in CASES:
-        assert clean_text(case["text"], lower=case["lower"]) == case["preprocessed"], (
-            case
-        )
+        assert (
+            preprocess_text(case["text"], lower=case["lower"]) == case["preprocessed"]
+        ), case
 
 
 def test_golden_pieces_and_ids(released):
@@ -117,7 +117,7 @@ def test_every_character_is_cleaned_by_the_rule(lower, keep_accents):
     settings = dict(lower=lower, keep_accents=keep_accents)
     every = [chr(c) for c in itertools.chain(range(0x20000), range(0xE0000, 0xE0200))]
     for line in every + odd_lines(700, 0):
-        assert clean_text(line, **settings) == plainly_cleaned(line, **settings)
+        assert preprocess_text(line, **settings) == plainly_cleaned(line, **settings)
 
 
 def test_ids_as_array_are_those_of_each_line(tiny):
@@ -129,7 +129,7 @@ def test_ids_as_array_are_those_of_each_line(tiny):
         expected = [
             [
                 part
-                for id in model.encode(clean_text(line))
+                for id in model.encode(preprocess_text(line))
                 for part in rule.get(id, [id])
             ]
             for line in lines

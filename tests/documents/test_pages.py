@@ -20,8 +20,8 @@ PAGES = [
 ]
 # Flags of docker, pip, SLURM, Beam, mkdocs, our scripts and absl.
 OTHERS_FLAGS = """
-build gpus rm target no na runner dask_client_address logdir dev full help helpfull config
-huggingface strict nodes ntasks signal
+build gpus rm target no na runner dask_client_address dask_partition_size logdir dev full help
+helpfull config huggingface strict nodes ntasks signal
 """
 MARKDOWN = sorted(
     path.relative_to(ROOT).as_posix()

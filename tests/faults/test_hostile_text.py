@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from xlnet.corpus import reading
 from xlnet.corpus.offsets import Aligner
 from xlnet.corpus.sentences import sentences_and_joints
-from xlnet.corpus.tokenizer import Tokenizer, clean_text
+from xlnet.corpus.tokenizer import Tokenizer, preprocess_text
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.support import files
@@ -265,7 +265,7 @@ def table(name):
 
 
 READERS = {
-    "cleaning": lambda place, text: clean_text(text),
+    "cleaning": lambda place, text: preprocess_text(text),
     "encoding": lambda place, text: place.tokenizer.encode_lines([text]),
     "offsets": lambda place, text: Aligner(place.tokenizer).encode([text]),
     "sentences": lambda place, text: sentences_and_joints(text),

@@ -23,6 +23,7 @@ pytest.importorskip(
 pytest.importorskip("distributed", reason="Dask is in the extra: pip install '.[beam]'")
 
 RUNNER = "--runner=apache_beam.runners.dask.dask_runner.DaskRunner "
+RUNNER += "--dask_partition_size=1 "
 
 
 @pytest.fixture(scope="module")

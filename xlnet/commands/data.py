@@ -37,19 +37,12 @@ class BeamSettings(Settings, help_group=HelpGroup.DEVICES):
 
 
 @dataclasses.dataclass(frozen=True)
-class MergeSettings(Settings):
-    """xlnet data merge: where the tasks' records are."""
+class RecordsSettings(Settings):
+    """xlnet data merge, verify: which records."""
 
     input: str = required(
-        "directory that was --save_dir of all tasks; receives the merged records",
+        "directory of records; to merge them, the one that was --save_dir of all tasks",
     )
-
-
-@dataclasses.dataclass(frozen=True)
-class VerificationSettings(Settings):
-    """xlnet data verify: which records."""
-
-    input: str = required("directory of records")
 
 
 def make(settings: CorpusSettings) -> None:
@@ -129,17 +122,13 @@ def beam(settings: CorpusSettings, runner: BeamSettings) -> None:
     except ValueError as e:
         found = f"{runner.beam_options} ({e})"
         raise wrong("beam_options", found, "options as in a shell") from None
-    silenced = ["apache_beam.runners.common"]
-    if "DaskRunner" in runner.beam_options:
-        silenced += ["distributed", "distributed.client"]
-        if "partition" not in runner.beam_options:
-            options.append("--dask_partition_size=1")  # 128 would keep workers idle
-    for name in silenced:  # tracebacks of what is tried again, or is raised again below
+    # Tracebacks of what is tried again, or is raised again below.
+    for name in ("apache_beam.runners.common", "distributed", "distributed.client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     show(pipeline.make_records(with_streams(settings), PipelineOptions(options)))
 
 
-def merge(settings: MergeSettings) -> None:
+def merge(settings: RecordsSettings) -> None:
     """Merges the records of several machines, each of xlnet data make --task=K --num_task=N.
 
     Examples:
@@ -150,15 +139,15 @@ def merge(settings: MergeSettings) -> None:
     merged = preparation.merge(settings.input)
     kept = merged.num_streams * merged.windows_per_stream
     left_out = sum(stream["windows"] for stream in merged.streams) - kept
-    share = left_out / (kept + left_out)
+    percent = 100 * left_out / (kept + left_out)
     print(
         f"{settings.input}: {merged.num_streams} streams x {merged.windows_per_stream} sequences, "
         f"{merged.tokens} tokens; {left_out} sequences left out to make streams equal, "
-        f"{100 * share:.1f} % of all"
+        f"{percent:.1f} % of all"
     )
 
 
-def verify(settings: VerificationSettings) -> None:
+def verify(settings: RecordsSettings) -> None:
     """Compares pretraining records with the checksums of their manifest.
 
     Examples:
@@ -191,8 +180,8 @@ def run_beam() -> None:
 
 
 def run_merge() -> None:
-    cli.run(merge, MergeSettings)
+    cli.run(merge, RecordsSettings)
 
 
 def run_verify() -> None:
-    cli.run(verify, VerificationSettings)
+    cli.run(verify, RecordsSettings)

@@ -103,9 +103,8 @@ def main(settings: VocabularySettings) -> None:
     )
     if not sentences:
         raise wrong("input_glob", f"no text in {settings.input_glob}", "sentences")
-    print(f"{len(paths)} files, {number} sentences")
     print(
-        f"training on {len(sentences)} sentences, {sum(map(len, sentences))} characters",
+        f"{len(paths)} files, {number} sentences; trained on {len(sentences)}",
         flush=True,
     )
     # The description is written first, as a model without one is taken for a released one.
@@ -118,14 +117,12 @@ def main(settings: VocabularySettings) -> None:
     )
     with files.writing(settings.sp_path) as f:
         f.write(model)
+    case = "uncased" if settings.uncased else "cased"
+    accents = "kept" if settings.keep_accents else "stripped"
+    coverage = language.character_coverage
     print(
-        "{}: {} pieces, {}, accents {}, character coverage {:g}".format(
-            settings.sp_path,
-            vocab_size,
-            "uncased" if settings.uncased else "cased",
-            "kept" if settings.keep_accents else "stripped",
-            language.character_coverage,
-        )
+        f"{settings.sp_path}: {vocab_size} pieces, {case}, accents {accents}, "
+        f"character coverage {coverage:g}"
     )
 
 
@@ -134,22 +131,20 @@ def read_sentences(
 ) -> Iterator[str]:
     """Yields the sentences, cleaned as the tokenizer does, and shows a progress bar."""
     from xlnet.corpus import reading
-    from xlnet.corpus.tokenizer import clean_text
+    from xlnet.corpus.tokenizer import preprocess_text
 
     counts: collections.Counter[str] = collections.Counter()
-    with progress(
-        "reading", sum(chunk.end - chunk.begin for chunk in chunks), "B"
-    ) as advance:
-        for chunk in chunks:
+    sizes = [chunk.end - chunk.begin for chunk in chunks]
+    keep_accents = bool(settings.keep_accents)
+    with progress("reading", sum(sizes), "B") as advance:
+        for chunk, size in zip(chunks, sizes):
             for line in reading.read_chunk(chunk, settings, counts):
-                sentence = clean_text(
-                    line.text,
-                    settings.uncased,
-                    keep_accents=bool(settings.keep_accents),
+                sentence = preprocess_text(
+                    line.text, settings.uncased, keep_accents=keep_accents
                 )
                 if sentence:
                     yield sentence
-            advance(chunk.end - chunk.begin)
+            advance(size)
 
 
 def draw(sentences: Iterable[str], size: int, seed: int) -> tuple[list[str], int]:

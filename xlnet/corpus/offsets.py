@@ -1,8 +1,8 @@
 """The characters of a text that each of its pieces represents, in any script.
 
 SentencePiece says which characters of the cleaned text are behind each piece; cleaning
-(`tokenizer.clean_text`) is traced back by the number of characters that it makes of each character,
-so nothing is searched for, or found at the wrong position.
+(`tokenizer.preprocess_text`) is traced back by the number of characters that it makes of each
+character, so nothing is searched for, or found at the wrong position.
 
 Shape letters: N characters of the text, C of the cleaned text, T pieces.
 """

@@ -114,17 +114,7 @@ def sample(
         )
     else:
         is_target = _even_targets(random, is_special, word_start, permutation)
-    return arrange(random, is_target, is_special, permutation)
 
-
-def arrange(
-    random: Random,
-    is_target: np.ndarray,
-    is_special: np.ndarray,
-    permutation: Permutation,
-) -> Sampled:
-    """Samples factorization orders for at most P given targets, bool [B,Q]; the rest as for
-    `sample`."""
     # The reused context and the rest of the sequence have an order each. The first part must not
     # see the second, and the second sees all of the first: a constant is added to every rank of
     # the second part, also to its ranks -1, and is larger than all ranks of the first part.
@@ -137,16 +127,22 @@ def arrange(
         permutation.reuse_len, permutation.perm_size
     )
 
-    # The positions of the targets. If there are fewer than P, the last one is repeated with the
-    # weight 0. Example: of four tokens the second and the last are targets, and P = 3: positions
-    # 1 3 3, weights 1 1 0.
+    return Sampled(rank, *_positions(is_target, permutation.num_predict))
+
+
+def _positions(
+    is_target: np.ndarray, num_predict: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """`positions` and `weights` of `Sampled`, for targets bool [B,Q]."""
+    # If there are fewer than P, the last one is repeated with the weight 0. Example: of four tokens
+    # the second and the last are targets, and P = 3: positions 1 3 3, weights 1 1 0.
     targets_first = np.argsort(~is_target, axis=1, kind="stable")  # [B,Q]
     count = is_target.sum(axis=1, keepdims=True)  # [B,1]
-    is_used = np.arange(permutation.num_predict) < count  # [B,P]
+    is_used = np.arange(num_predict) < count  # [B,P]
     from_the_end = np.argmax(is_target[:, ::-1], axis=1)  # [B], 0 without targets
     last = is_target.shape[1] - 1 - from_the_end[:, None]  # [B,1]
-    positions = np.where(is_used, targets_first[:, : permutation.num_predict], last)
-    return Sampled(rank, positions.astype(np.int32), is_used.astype(np.float32))
+    positions = np.where(is_used, targets_first[:, :num_predict], last)
+    return positions.astype(np.int32), is_used.astype(np.float32)
 
 
 def _parts(permutation: Permutation) -> tuple[slice, slice]:
@@ -217,7 +213,8 @@ def uniform(random: Random, is_permuted: np.ndarray, perm_size: int) -> np.ndarr
     # As in the original implementation, all chunks have the same order within, and each chunk comes
     # after those to its left.
     size = min(perm_size, is_permuted.shape[1])
-    return ranks_of_order(_in_order(random.uniform(size)), is_permuted)
+    order = np.argsort(random.uniform(size), axis=1, kind="stable")
+    return ranks_of_order(order, is_permuted)
 
 
 def ranks_of_order(order: np.ndarray, is_permuted: np.ndarray) -> np.ndarray:
@@ -298,14 +295,16 @@ def sample_targets(
     #
     #     the ring, from place 0 on           tokens 2 3 0 1
     #     an arc of 2 tokens from place 1 on  tokens   3 0      so the word 0 1 is cut
+    max_ngram = permutation.max_ngram
     if permutation.mask_mode == "token":
-        word_start = np.ones_like(word_start)
+        word_start, max_ngram = np.ones_like(word_start), 1
     words = _Words(is_special, word_start)
-    ngram = _ngrams(words, ngram_sizes, lap_begin, permutation)  # [B,T]
+    ngram = _ngrams(words, ngram_sizes, lap_begin, max_ngram)  # [B,T]
     ngram_key = _spread(places, permutation.mask_alpha // permutation.mask_beta)
     key = np.take_along_axis(ngram_key, ngram, axis=1)  # [B,T], by token
     key[is_special] = np.inf
-    order = _in_order(key)  # [B,T], place -> token
+    # Equal keys, those of the tokens of an n-gram, stay in the order of the text.
+    order = np.argsort(key, axis=1, kind="stable")  # [B,T], place -> token
     place = np.empty_like(order)  # [B,T], token -> place
     np.put_along_axis(place, order, np.arange(length)[None], axis=1)
 
@@ -318,12 +317,6 @@ def sample_targets(
     end_places = np.concatenate([first_place, last_place], axis=1)
     ends = np.take_along_axis(order, end_places, axis=1)  # [B,2], tokens
     return _complete_words(picked, words, ends, completed_end, cut_begin)
-
-
-def _in_order(key: np.ndarray) -> np.ndarray:
-    """The columns of each row in the order of its keys [B,T]; those of equal keys, such as the
-    tokens of one n-gram, stay in the order of the text."""
-    return np.argsort(key, axis=1, kind="stable")
 
 
 class _Words:
@@ -374,7 +367,7 @@ def _ngrams(
     words: _Words,
     size_numbers: np.ndarray,
     lap_number: np.ndarray,
-    permutation: Permutation,
+    max_ngram: int,
 ) -> np.ndarray:
     """Cuts the text into n-grams of n words: index of the token's n-gram, int [B,T].
 
@@ -386,15 +379,13 @@ def _ngrams(
       words: of the text.
       size_numbers: [B,T] in [0, 1), random numbers that decide on the n of each n-gram.
       lap_number: [B,1] in [0, 1), a random number that decides where the cutting begins.
-      permutation: its `max_ngram`; with the `mask_mode` "token" each token is an n-gram.
+      max_ngram: the largest n.
     """
-    if permutation.mask_mode == "token":
-        return words.index
     # Example: four words of one token each, n of 2, 1 and 3, beginning at word 1. Counted from
     # there, n-grams begin at the words 0, 2 and 3 of the lap; the last one is cut where the lap
     # ends. They are the words 1 2, 3 and 0, so the indices of the four tokens are 0 1 1 2.
     length = words.index.shape[1]
-    sizes = _ngram_sizes(size_numbers, permutation.max_ngram)  # [B,T]
+    sizes = _ngram_sizes(size_numbers, max_ngram)  # [B,T]
     first_words = np.cumsum(sizes, axis=1) - sizes  # [B,T], of the lap
     # Those from the lap's end on are not read; they may be beyond the last column.
     begins_in_lap = np.zeros((len(sizes), length + 1), bool)

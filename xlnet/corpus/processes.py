@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Callable, TypeVar
 
 from xlnet.support import errors, system
-from xlnet.support.errors import wrong
 
 _Result = TypeVar("_Result")
 _work: Callable[[int], Any]  # of a worker process
@@ -79,12 +78,9 @@ def _finished(
         return
     # They are spawned: a fork of a process in which TensorFlow runs threads may hold a lock that
     # nobody frees.
-    try:
-        pool = concurrent.futures.ProcessPoolExecutor(
-            count, multiprocessing.get_context("spawn"), _start_worker, (work,)
-        )
-    except (OSError, ImportError) as e:  # /dev/shm is missing or read-only
-        raise wrong("num_workers", f"{count}, but {e}", "1 on this machine") from None
+    pool = concurrent.futures.ProcessPoolExecutor(
+        count, multiprocessing.get_context("spawn"), _start_worker, (work,)
+    )
     try:
         with errors.translated_errors(
             fewer="give fewer --num_workers; run the same command again to resume"

@@ -202,7 +202,7 @@ def _from_text(
     """A sentence or a paragraph a line; a blank line, or the separator, between documents."""
     # A document begins behind a separator, or with the file. It belongs to the chunk that has the
     # separator.
-    separator = settings.document_separator or ""
+    separator = (settings.document_separator or "").strip()
     end = sys.maxsize if is_packed(chunk.path) else chunk.end
     is_own = not chunk.begin
     for offset, line in _lines(chunk, settings, LONGEST_LINE):

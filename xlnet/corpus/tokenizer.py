@@ -35,21 +35,24 @@ RELEASED_CLEANING = {"uncased": False, "keep_accents": False}
 _BATCH_LINES = 1000  # few enough for the processor's cache
 
 
-def clean_text(
-    text: str,
+def preprocess_text(
+    inputs: str,
     lower: bool = False,
     remove_space: bool = True,
     keep_accents: bool = False,
 ) -> str:
-    """Returns `text` as the released models saw it in training.
+    """Returns a text as the released models saw it in training; with the name and the arguments of
+    the original implementation.
 
     Args:
+      inputs: the text.
       lower: lower-case the text (for models trained without case).
       remove_space: join runs of spaces, drop those at the ends.
       keep_accents: skip the compatibility decomposition (NFKD) and the removal of combining
         characters, which makes が か, für fur, and removes tone marks from Thai. The SentencePiece
         model then folds full-width letters and the like by its own rule.
     """
+    text = inputs
     if remove_space:
         text = " ".join(text.split())
     text = text.replace("``", '"').replace("''", '"')
@@ -86,8 +89,8 @@ class Tokenizer:
 
     Args:
       path: the model file.
-      uncased, keep_accents: how text is cleaned, as in `clean_text`; None: as the description says,
-        or, without one, as for the released models.
+      uncased, keep_accents: how text is cleaned, as in `preprocess_text`; None: as the description
+        says, or, without one, as for the released models.
 
     Attributes:
       path, sha256: the model file and its checksum.
@@ -231,7 +234,7 @@ class Tokenizer:
 
     def clean(self, text: str) -> str:
         """Returns `text` as `ids` and `encode_lines` see it."""
-        return clean_text(text, lower=self.uncased, keep_accents=self.keep_accents)
+        return preprocess_text(text, lower=self.uncased, keep_accents=self.keep_accents)
 
     def spans(self, cleaned: str) -> Iterator[tuple[int, int, int]]:
         """Yields (id, begin, end) of each piece of a cleaned text: it is `cleaned[begin:end]`, with
@@ -345,23 +348,11 @@ def _split_digit_comma(
     return pieces + [","]
 
 
-# ---- the original implementation's `prepro_utils`, as its README documents it
-
-
-def preprocess_text(
-    inputs: str,
-    lower: bool = False,
-    remove_space: bool = True,
-    keep_accents: bool = False,
-) -> str:
-    """As `clean_text`, under the name and with the arguments of the original implementation."""
-    return clean_text(inputs, lower, remove_space, keep_accents)
-
-
 def encode_ids(
     sp_model: sentencepiece.SentencePieceProcessor, text: str, sample: bool = False
 ) -> list[int]:
-    """The ids of a text that `preprocess_text` has cleaned, with commas after digits separate.
+    """The ids of a text that `preprocess_text` has cleaned, with commas after digits separate; as
+    in the original implementation.
 
     Args:
       sp_model: a loaded SentencePiece model.

@@ -69,11 +69,6 @@ class InputSettings(Settings, help_group=HelpGroup.TEXT):
 
     def check(self) -> None:
         super().check()
-        separator = self.document_separator
-        if separator is not None and (not separator or separator != separator.strip()):
-            raise wrong(
-                "document_separator", repr(separator), "a line without spaces around it"
-            )
         if self.encoding is not None:
             files.require_encoding(self.encoding)
             # Files are cut into lines as bytes: a line feed must be the byte 10.
@@ -147,7 +142,16 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
         if not self.from_raw_text and self.input_format != "lines":
             expected = "lines, as from_raw_text is False: a line of ids is a sentence"
             raise wrong("input_format", self.input_format, expected)
-        self._check_sequence()
+        # one token of the reused part, of A and of B
+        shortest = SEQUENCE_SPECIAL_TOKENS + 3
+        if self.seq_len < shortest:
+            raise wrong("seq_len", self.seq_len, f"at least {shortest}")
+        if self.reuse_len > self._longest_reuse_len:
+            expected = f"at most seq_len - 5 = {self._longest_reuse_len}"
+            raise wrong("reuse_len", self.reuse_len, expected)
+        if self.bi_data and self.num_streams % 2:
+            expected = "an even number: with bi_data half of the streams run backward"
+            raise wrong("num_streams", self.num_streams, expected)
         if self.task >= self.num_task:
             raise wrong("task", self.task, f"less than num_task, {self.num_task}")
 
@@ -160,16 +164,3 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
     def _longest_reuse_len(self) -> int:
         # The rest of a sequence is two segments, <sep> <sep> <cls>.
         return self.seq_len - SEQUENCE_SPECIAL_TOKENS - 2
-
-    def _check_sequence(self) -> None:
-        reuse_len = self.resolved().reuse_len
-        # one token of the reused part, of A and of B
-        shortest = SEQUENCE_SPECIAL_TOKENS + 3
-        if self.seq_len < shortest:
-            raise wrong("seq_len", self.seq_len, f"at least {shortest}")
-        if reuse_len > self._longest_reuse_len:
-            expected = f"at most seq_len - 5 = {self._longest_reuse_len}"
-            raise wrong("reuse_len", reuse_len, expected)
-        if self.bi_data and self.num_streams % 2:
-            expected = "an even number: with bi_data half of the streams run backward"
-            raise wrong("num_streams", self.num_streams, expected)
