@@ -60,10 +60,6 @@ def test_rows_go_on_from_those_that_were_kept(permuted):
             dict(objective="masked"),
             "with objective=masked, expected permutation or causal",
         ),
-        (
-            dict(objective="caussal"),
-            "with objective=caussal, expected permutation or causal",
-        ),
         (dict(clamp_len="9"), "clamp_len: found '9', expected an integer"),
         ({}, "found no model/transformer/mask_emb/mask_emb"),
     ],

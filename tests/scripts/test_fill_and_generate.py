@@ -70,15 +70,13 @@ def test_wrong_flags_are_named(runs, flags, status, message):
     )
 
 
-@pytest.mark.parametrize("program", ["fill", "generate"])
 @pytest.mark.parametrize(
-    "given, output, message",
+    "program, given, output, message",
     [
-        ("in", ".", "output: found the directory ., expected a file"),
-        ("in", "new/", "output: found the directory new/"),
-        ("in", "link", "output: found link, which is an input"),
-        ("none", "out", "input: found no such file: none"),
-        (".", "-", "input: found the directory ."),
+        ("fill", "in", ".", "output: found the directory ., expected a file"),
+        ("generate", "in", "link", "output: found link, which is an input"),
+        ("fill", "none", "out", "input: found no such file: none"),
+        ("generate", ".", "-", "input: found the directory ."),
     ],
 )
 def test_files_are_looked_at_before_the_model_is_loaded(
@@ -95,10 +93,12 @@ def test_files_are_looked_at_before_the_model_is_loaded(
 
 
 @pytest.mark.parametrize(
-    "bad, said",
-    [(b"the \xff ___", "text: found "), (b"no blank", "text: found 'no blank'")],
+    "bad, said, has_output",
+    [
+        (b"the \xff ___", "text: found ", True),
+        (b"no blank", "text: found 'no blank'", False),
+    ],
 )
-@pytest.mark.parametrize("has_output", [True, False])
 def test_a_bad_line_is_one_line(runs, tmp_path, bad, said, has_output):
     path, out = tmp_path / "in", tmp_path / "out"
     path.write_bytes(b"the ___\n\n" + bad + b"\na ___\n")

@@ -12,7 +12,7 @@ import sys
 import unicodedata
 import warnings
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -141,21 +141,18 @@ def _write(model: LoadedModel, directory: str) -> list[str]:
 Signature = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]
 
 
-def _build(model: LoadedModel) -> dict[str, Signature]:
+def _build(loaded: LoadedModel) -> dict[str, Signature]:
     """The signatures that a model can have, the most convenient one last."""
-    if model.tuned is None:
-        return {"vectors": _of_vectors(model)}
-    made = {"ids": _of_ids(model, model.tuned)}
+    tuned = loaded.tuned
+    if tuned is None:
+        return {"vectors": _of_vectors(loaded)}
+    inputs = placeholders(tuned)
+    made = {"ids": (inputs, _answers(loaded, tuned, inputs))}
     try:
-        made["text"] = _of_text(model, model.tuned)
+        made["text"] = _of_text(loaded, tuned)
     except UserError as e:
         _log.warning("note: no signature text: %s", e)
     return made
-
-
-def _of_ids(loaded: LoadedModel, tuned: FineTunedTask) -> Signature:
-    inputs = placeholders(tuned)
-    return inputs, _answers(loaded, tuned, inputs)
 
 
 def _of_text(loaded: LoadedModel, tuned: FineTunedTask) -> Signature:
@@ -219,21 +216,6 @@ def _of_vectors(loaded: LoadedModel) -> Signature:
 # 3. A piece that ends in a digit and a comma is split again, by a table of all pieces.
 
 
-def require_tensorflow_text() -> Any:
-    """The package tensorflow_text; UserError if it is not installed."""
-    try:
-        with warnings.catch_warnings():  # of its own imports
-            warnings.simplefilter("ignore")
-            import tensorflow_text
-    except ImportError:
-        version = tf.version.VERSION.rpartition(".")[0]
-        expected = f"pip install 'tensorflow-text=={version}.*'"
-        raise wrong(
-            "raw text", "no tensorflow-text", expected, "or take the signature ids"
-        ) from None
-    return tensorflow_text
-
-
 class GraphEncoder:
     """Makes features of texts, UTF-8 strings, for records of a layout; UserError without
     tensorflow-text.
@@ -248,7 +230,17 @@ class GraphEncoder:
         layout: encoding.Layout,
         replacements: Sequence[tuple[str, str]] = (),
     ):
-        self._text = require_tensorflow_text()
+        try:
+            with warnings.catch_warnings():  # of its own imports
+                warnings.simplefilter("ignore")
+                import tensorflow_text
+        except ImportError:
+            version = tf.version.VERSION.rpartition(".")[0]
+            expected = f"pip install 'tensorflow-text=={version}.*'"
+            raise wrong(
+                "raw text", "no tensorflow-text", expected, "or take the signature ids"
+            ) from None
+        self._text = tensorflow_text
         self._tokenizer, self._layout = tokenizer, layout
         self._replacements = replacements
 

@@ -212,11 +212,11 @@ class Blanks:
 
     def allowed(self, widths: Sequence[int]) -> np.ndarray:
         """Which pieces each position of a blank may have: bool [P,V]."""
-        rows = []
+        pieces, rows = self._pieces, []
         for width, after_space in zip(widths, self._after_space):
-            first = self._pieces.begins_word if after_space else self._pieces.inside
-            rows.append(first & ~self._pieces.is_mark if width == 1 else first)
-            rows += [self._pieces.inside] * (width - 1)
+            first = pieces.begins_word if after_space else pieces.inside
+            rows.append(first & ~pieces.is_mark if width == 1 else first)
+            rows += [pieces.inside] * (width - 1)
         return np.array(rows)
 
     def filling(

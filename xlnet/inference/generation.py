@@ -25,7 +25,7 @@ import copy
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 import scipy.special
@@ -237,71 +237,74 @@ def best(scores: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
     return np.unravel_index(found[flat[found] > -np.inf], scores.shape)
 
 
-# What a step takes: log probabilities [b,V] of the next token of each text, at first of the prompt
-# alone, -inf for tokens that are never chosen; and whether it is the last step. What it gives: the
-# chunk that is complete, and the texts that continue, (row of the log probabilities, token) each.
-Step = tuple[Optional[TextChunk], list[tuple[int, int]]]
-
-
-class _Sample:
-    """A text that is sampled, or greedy."""
+class _Search:
+    """The text that continues a prompt: greedy, sampled, or the best one of a beam search."""
 
     def __init__(self, tokenizer: Tokenizer, settings: GenerationSettings):
-        self._settings = settings
-        self._text = _Text(tokenizer, settings.stop)
+        self._settings, self._width = settings, settings.beams
+        self._alive = [_Text(tokenizer, settings.stop)]
+        self._done: list[GeneratedText] = []
         random = int(np.random.default_rng().integers(1 << 62))
         self._seed = random if settings.seed is None else settings.seed
 
-    def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step:
-        text, logs = self._text, log_probabilities[0]
-        id = sample(logs.astype(float), self._settings, self._seed, text.tokens)
-        log_probability = float(logs[id])
-        before = len(text.released)
-        ended = text.add(id, log_probability)
-        if not ended and is_last:
-            ended = "length"
-        whole = text.whole(ended) if ended else None
-        chunk = TextChunk(text.released[before:], whole, math.exp(log_probability))
-        return chunk, [] if ended else [(0, id)]
+    def step(
+        self, log_probabilities: np.ndarray, is_last: bool
+    ) -> tuple[Optional[TextChunk], list[tuple[int, int]]]:
+        """Adds a token to each text.
 
+        Args:
+          log_probabilities: [b,V], of the next token of each text, at first of the prompt alone;
+            -inf for tokens that are never chosen.
+          is_last: whether texts end now.
 
-class _Beams:
-    """The best text of a beam search."""
-
-    def __init__(self, tokenizer: Tokenizer, settings: GenerationSettings):
-        self._width = settings.beams
-        self._alive = [_Text(tokenizer, settings.stop)]
-        self._done: list[GeneratedText] = []
-
-    def step(self, log_probabilities: np.ndarray, is_last: bool) -> Step:
-        before = np.array([[text.log_probability] for text in self._alive])  # [b,1]
-        scores = before + log_probabilities  # [b,V]
+        Returns:
+          (the chunk that is complete, the texts that continue: row of the log probabilities and
+          token of each).
+        """
         # The candidates are the texts with one more token, the likeliest ones first. Those among
         # the first `beams` that end are set aside; the search ends once there are `beams` of them.
         # Until then it continues with the `beams` likeliest candidates that do not end. Each beam
         # has one candidate that ends with <eod>, so 2 x `beams` candidates have enough that do not
-        # (fewer only if many complete a stop text).
+        # (fewer only if many complete a stop text). A sample is the only candidate.
+        first = self._alive[0]
+        if self._width == 1:
+            logs = log_probabilities[0].astype(float)
+            rows = [0]
+            ids = [sample(logs, self._settings, self._seed, first.tokens)]
+        else:
+            before = np.array([[text.log_probability] for text in self._alive])  # [b,1]
+            scores = before + log_probabilities  # [b,V]
+            rows, ids = map(np.ndarray.tolist, best(scores, 2 * self._width))
         alive, continued = [], []
-        for rank, (row, id) in enumerate(zip(*best(scores, 2 * self._width))):
+        for rank, (row, id) in enumerate(zip(rows, ids)):
             text = copy.copy(self._alive[row])
-            ended = text.add(int(id), float(log_probabilities[row, id]))
+            ended = text.add(id, float(log_probabilities[row, id]))
             if not ended:
                 alive.append(text)
-                continued.append((int(row), int(id)))
+                continued.append((row, id))
             elif rank < self._width:
                 self._done.append(text.whole(ended))
             if len(alive) == self._width:
                 break
         self._alive = alive
-        if len(self._done) < self._width and alive and not is_last:
-            return None, continued
-        if len(self._done) < self._width:
-            self._done += [text.whole("length") for text in alive]
-        # A longer text has more factors: texts are compared by the mean of their tokens.
-        found = max(
-            self._done, key=lambda text: text.log_probability / max(text.tokens, 1)
-        )
-        return TextChunk(found.text, found), []
+        whole = None
+        if len(self._done) >= self._width or is_last or not alive:
+            if len(self._done) < self._width:
+                self._done += [text.whole("length") for text in alive]
+            # A longer text has more factors: texts are compared by the mean of their tokens.
+            whole = max(self._done, key=_mean_log_probability)
+            continued = []
+        if self._width == 1:
+            released = whole.text if whole else alive[0].released
+            probability = math.exp(log_probabilities[0, ids[0]])
+            return TextChunk(
+                released[len(first.released) :], whole, probability
+            ), continued
+        return TextChunk(whole.text, whole) if whole else None, continued
+
+
+def _mean_log_probability(text: GeneratedText) -> float:
+    return text.log_probability / max(text.tokens, 1)
 
 
 # ---- the batch ----
@@ -313,13 +316,12 @@ def _generate(
     """Yields (number of the prompt, `TextChunk`) of prompts that are one batch, as they come."""
     model, tokenizer = inference.language_model(), inference.tokenizer
     is_banned = banned(tokenizer)
-    search_type = _Beams if settings.beams > 1 else _Sample
-    searches: list[Union[_Sample, _Beams]] = []
+    searches: list[_Search] = []
     longest = max(len(prompt.ids) for prompt in prompts)
     ids = np.zeros((len(prompts), longest), int)
     padding = np.ones((len(prompts), longest), bool)
     for number, prompt in enumerate(prompts):
-        searches.append(search_type(tokenizer, settings))
+        searches.append(_Search(tokenizer, settings))
         begin = longest - len(prompt.ids)
         ids[number, begin:] = prompt.ids
         padding[number, begin:] = False

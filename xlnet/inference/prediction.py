@@ -196,7 +196,7 @@ def explanation_call(inference: Inference, label: Optional[str] = None) -> Call:
         for number, text in enumerate(texts):
             for start, end in words_of(text):
                 words.append(text[start:end])
-                is_read.append(overlaps(read[number], start, end))
+                is_read.append(bool(read[number][start:end].any()))
                 if is_read[-1]:
                     shorter = text[:start] + text[end:]
                     pair = (first, shorter) if number else (shorter, second)
@@ -244,22 +244,18 @@ def words_of(text: str) -> list[tuple[int, int]]:
 def characters_read(
     texts: Sequence[str], aligner: Aligner, layout: encoding.Layout
 ) -> list[np.ndarray]:
-    """The (start, end) of the tokens of a text, or of both of a pair, that the network reads: int
-    [tokens,2] of each."""
+    """Which characters of a text, or of both of a pair, are of tokens that the network reads: bool
+    [characters] of each."""
     # The numbers of the tokens are cut as their ids are.
     aligned = aligner.encode(texts)
     numbers = [list(range(len(each.ids))) for each in aligned]
     second = numbers[1] if len(texts) > 1 else None
     windows = encoding.fit_to_length(numbers[0], second, layout)
-    spans = []
-    for position, text in enumerate(aligned):
-        read = sorted({number for window in windows for number in window[position]})
-        spans.append(np.stack([text.starts[read], text.ends[read]], axis=1))
-    return spans
-
-
-def overlaps(spans: np.ndarray, start: int, end: int) -> bool:
-    """Whether characters `start` to before `end` are in any of the spans, int [n,2]."""
-    starts, ends = spans[:, 0], spans[:, 1]
-    is_inside = (start < ends) & (starts < end)
-    return bool(is_inside.any())
+    found = []
+    for position, tokens in enumerate(aligned):
+        is_read = np.zeros(len(texts[position]), bool)
+        for window in windows:
+            for number in window[position]:
+                is_read[tokens.starts[number] : tokens.ends[number]] = True
+        found.append(is_read)
+    return found

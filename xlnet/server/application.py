@@ -134,8 +134,8 @@ class Application:
 
     async def _ready(self, request: Request) -> Response:
         """Readiness: one more instance may wait."""
-        self._computing.check_waiting()
-        return Response("ok\n")
+        with self._computing.counted(1):
+            return Response("ok\n")
 
     async def _metrics(self, request: Request) -> Response:
         text = prometheus_client.generate_latest(self._registry)

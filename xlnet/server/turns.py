@@ -71,8 +71,9 @@ class Computing:
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads = concurrent.futures.ThreadPoolExecutor(limits.MAX_THREADS)
 
-    def check_waiting(self, count: int = 1) -> None:
-        """Raises HTTPException if so many more rows may not wait."""
+    @contextlib.contextmanager
+    def counted(self, count: int) -> Iterator[None]:
+        """The block, in which so many rows wait or are computed; HTTPException if they may not."""
         if self.rows and self.rows + count > limits.MAX_WAITING:
             raise HTTPException(
                 503,
@@ -81,10 +82,6 @@ class Computing:
                 {"retry-after": "1"},
             )
 
-    @contextlib.contextmanager
-    def counted(self, count: int) -> Iterator[None]:
-        """The block, in which so many rows wait or are computed."""
-        self.check_waiting(count)
         self.rows += count
         try:
             yield
