@@ -42,9 +42,6 @@ class Arguments:
 
     data: str = setting("shared/data", "directory of the sets")
     sample: str = setting("sample_run", "directory of scripts/run_sample.py")
-    only: str = setting(
-        "", "names of the settings, with semicolons between; all if not given"
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +138,6 @@ def settings_in(data, directory):
 
 
 def main(arguments):
-    wanted = [name for name in arguments.only.split(";") if name]
     with tempfile.TemporaryDirectory() as directory:
         cases = settings_in(arguments.data, directory)
         print(
@@ -149,8 +145,7 @@ def main(arguments):
             "|---|---|---|---|---|---|---|"
         )
         for name, case in cases.items():
-            if not wanted or name in wanted:
-                print(row_of(name, case, arguments.sample, directory), flush=True)
+            print(row_of(name, case, arguments.sample, directory), flush=True)
 
 
 def row_of(name, case, sample, directory):

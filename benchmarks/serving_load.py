@@ -16,7 +16,6 @@ import http.client
 import json
 import os
 import random
-import socket
 import subprocess
 import sys
 import tempfile
@@ -44,9 +43,8 @@ from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks import custom
 
-_SPREAD = 0.25  # of the lengths of texts around that asked for
 _TIMEOUT = 300  # of a request [s]
-_PAUSE = 2  # in which a heavy request begins, or what is left of it ends [s]
+_PAUSE = 2  # in which a heavy request begins [s]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,7 +161,7 @@ def make_texts(tokenizer, pieces, count):
             words.append(word)
     texts = []
     for _ in range(count):
-        length = round(pieces * draw.uniform(1 - _SPREAD, 1 + _SPREAD))
+        length = round(pieces * draw.uniform(0.75, 1.25))
         texts.append(" ".join(draw.choices(words, k=length)))
     return texts
 
@@ -245,20 +243,12 @@ def times(port, body, seconds):
 
 @contextmanager
 def repeated(port, body):
-    """A client that sends a request again and again, and leaves at the end of the block."""
+    """A client that sends a request again and again until the end of the block."""
     is_over = threading.Event()
-    connections = []
 
     def loop():
         while not is_over.is_set():
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT)
-            connections.append(connection)
-            try:
-                connection.request("POST", "/v1/models/m:predict", body)
-                connection.getresponse().read()
-            except (OSError, http.client.HTTPException):
-                return  # it has left, or the server is gone
-            connection.close()
+            ask(port, body)
 
     thread = threading.Thread(target=loop, daemon=True)
     thread.start()
@@ -266,10 +256,7 @@ def repeated(port, body):
         yield
     finally:
         is_over.set()
-        if connections[-1].sock is not None:
-            connections[-1].sock.shutdown(socket.SHUT_RDWR)
         thread.join(_TIMEOUT)
-        time.sleep(_PAUSE)
 
 
 def show_generation(port, most, texts):

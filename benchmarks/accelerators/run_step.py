@@ -202,7 +202,6 @@ def main():
     flags.add_argument(
         "--peak_tflops", type=float, help="of the device, from its data sheet"
     )
-    flags.add_argument("--steps", type=int, default=10)
     flags.add_argument(
         "--profile", type=int, default=0, help="kernels to list; 0: none"
     )
@@ -220,7 +219,7 @@ def main():
         tolerance = TOLERANCES[about["precision"]]
         return 0 if compare(directory, executable, shapes, tolerance) else 1
     arrays = placed(random_inputs(shapes, work, about["config"]))
-    seconds, loss = timed(executable, arrays, given.steps, 3)
+    seconds, loss = timed(executable, arrays, steps=10, warm_up=3)
     used = costs.step_operations(about["config"], work) / seconds / 1e12
     share = ""
     if given.peak_tflops:

@@ -76,26 +76,25 @@ class Worker:
         self._process.stdin.close()
         self._process.wait()
 
-    def run(self, name, grid, inputs, outputs, constants):
+    def run(self, name, grid, inputs, outputs, sizes):
         """Calls a program on arrays and returns its outputs.
 
-        outputs: (shape, dtype) of each; it is filled with NaN before. constants: those that the
-        program does not name are left out.
+        outputs: (shape, dtype) of each; it is filled with NaN before. sizes: its constants.
         """
         with self._lock:  # TensorFlow calls from several threads
-            pickle.dump((name, grid, inputs, outputs, constants), self._process.stdin)
+            pickle.dump((name, grid, inputs, outputs, sizes), self._process.stdin)
             self._process.stdin.flush()
             return pickle.load(self._process.stdout)
 
 
-def answer(name, grid, inputs, outputs, constants):
+def answer(name, grid, inputs, outputs, sizes):
     from xlnet.model import fused_attention
 
-    program = getattr(fused_attention, name)
-    named = {key: constants[key] for key in program.arg_names if key in constants}
+    fused_attention.set_sizes(sizes)
     arrays = [np.full(shape, np.nan, dtype) for shape, dtype in outputs]
     contiguous = [np.ascontiguousarray(array) for array in inputs]
-    program[grid](*map(Tensor, contiguous), *map(Tensor, arrays), **named)
+    program = getattr(fused_attention, name)
+    program[grid](*map(Tensor, contiguous), *map(Tensor, arrays))
     return arrays
 
 

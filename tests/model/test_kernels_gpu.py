@@ -28,7 +28,6 @@ SEED = 7
 BLOCK = 16  # of the interpreted programs
 CASES = {
     # name: (B, N, H, Q, M, P or 0 for the content stream, the two flags, rate)
-    "content": (2, 2, 16, 32, 0, 0, dict(), 0.0),
     "content with memory": (2, 1, 16, 32, 48, 0, dict(), 0.0),
     "dropout": (2, 2, 16, 32, 32, 0, dict(), 0.1),
     "odd lengths": (1, 2, 16, 21, 34, 0, dict(), 0.1),

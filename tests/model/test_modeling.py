@@ -10,9 +10,11 @@ import tensorflow.compat.v1 as tf
 from helpers.golden import assert_close, constants, load, pretraining_losses
 from helpers.networks import sizes
 from helpers.paths import GOLDEN
+from helpers.pretraining import TINY, VOCABULARY, features, run_of
 
 import xlnet
 from xlnet.model import heads, kernels_tuned, modeling
+from xlnet.settings.training import OptimizationSettings
 from xlnet.support.errors import UserError
 from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.task import Columns, Task
@@ -281,37 +283,6 @@ def tiny(**changes):
     )
 
 
-def test_permutation_mask_hides_what_comes_later(graph):
-    """Changing a token changes exactly the predictions that may see it (paper, equation 3)."""
-    rank = np.array([[3, -1, 0, 2, 1, -1]], np.int32)
-    target = rank >= 0
-    ids = np.array([[5, 6, 7, 8, 9, 10]], np.int32)
-
-    def predictions(ids):
-        with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
-            return modeling.transformer_xl(
-                tiny(),
-                xlnet.RunConfig(**dict(RUN, init_std=0.5)),
-                input_ids=tf.constant(ids),
-                mask=modeling.permutation_mask(tf.constant(rank), tf.constant(target)),
-                query=modeling.Query(positions=tf.constant([[0, 2, 3, 4]])),
-            ).sequence
-
-    changed = []
-    for j in range(6):
-        other = ids.copy()
-        other[0, j] = 20
-        changed.append(predictions(other))
-    with tf.Session() as session, graph.as_default():
-        session_outputs = [predictions(ids)] + changed
-        session.run(tf.global_variables_initializer())
-        base, *changed = session.run(session_outputs)
-    for j, output in enumerate(changed):
-        moved = np.abs(output - base).max(axis=-1)[0] > 1e-6
-        expected = [rank[0, j] < rank[0, i] for i in (0, 2, 3, 4)]
-        assert moved.tolist() == expected, j
-
-
 def test_no_gradient_reaches_an_earlier_window(graph):
     ids = tf.constant(np.random.RandomState(0).randint(0, 50, [2, 6]), tf.int32)
 
@@ -389,53 +360,16 @@ def test_summaries_leave_padding_out(graph, kind):
         assert_close(*session.run([full, bare]))
 
 
-def pretraining_step(run, n_layer=2):
-    """Loss and gradients of two windows with memory, direction, both streams; by variable name."""
-    random = np.random.RandomState(0)
-    ids = tf.constant(random.randint(0, 50, [2, 6]), tf.int32)
-    positions = tf.constant([[0, 2, 3], [1, 4, 5]])
-    mask = modeling.permutation_mask(
-        tf.constant([[1, -1, 0, 2, -1, -1], [-1, 2, -1, -1, 1, 0]]),
-        tf.reduce_any(tf.one_hot(positions, 6, True, False, dtype=tf.bool), axis=1),
+def training_step(n_layer=2, **network):
+    """Builds a step of both streams, with memory."""
+    model = run_of(
+        xlnet.XLNetConfig(**dict(TINY, n_layer=n_layer, n_token=VOCABULARY)),
+        network,
+        dict(mem_len=8),
+        OptimizationSettings(learning_rate=0.01, train_steps=10, warmup_steps=1),
     )
-    mems = [tf.constant(random.randn(2, 4, 8), tf.float32) for _ in range(n_layer)]
-    with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
-        outputs = modeling.transformer_xl(
-            tiny(n_layer=n_layer),
-            run,
-            input_ids=ids,
-            seg_ids=ids % 2,
-            direction=tf.constant([0, 1]),
-            mems=mems,
-            mask=mask,
-            query=modeling.Query(positions=positions),
-            seed=tf.constant([3, 4]),
-        )
-        loss = tf.reduce_mean(
-            heads.lm_loss(
-                outputs.sequence,
-                tf.gather(ids, positions, batch_dims=1),
-                outputs.embedding_table,
-                run.precision,
-            )
-        )
-    names = sorted(v.op.name for v in tf.trainable_variables())
-    return dict(gradients_of(loss, names), loss=loss)
-
-
-def train_run(**changes):
-    return xlnet.RunConfig(
-        **dict(
-            RUN,
-            is_training=True,
-            dropout=0.2,
-            dropatt=0.2,
-            init_std=0.3,
-            mem_len=4,
-            traced_once=True,
-            **changes,
-        )
-    )
+    tf.train.get_or_create_global_step()
+    model.model_fn(features())
 
 
 @pytest.mark.parametrize("is_training", (False, True))
@@ -490,7 +424,7 @@ def test_layers_are_traced_once_for_training(monkeypatch, recompute):
     def nodes(n_layer):
         """In functions; in the graph."""
         with tf.Graph().as_default() as graph:
-            pretraining_step(train_run(recompute=recompute), n_layer)
+            training_step(n_layer, recompute=recompute)
             return len(nodes_of_functions(graph)), len(graph.get_operations())
 
     (few_in_functions, few), (many_in_functions, many) = nodes(3), nodes(6)
@@ -542,7 +476,7 @@ def test_layers_take_the_kernels_of_the_device(graph, monkeypatch):
         kernels_tuned.tf2.config, "get_visible_devices", lambda kind: ["gpu:0"]
     )
     with tf.device("/cpu:0"):
-        pretraining_step(train_run())
+        training_step()
     assert len(chosen) > 2 and set(chosen) == {"cpu"}
     with pytest.raises(UserError, match="device: found 'CPU'"):
-        train_run(device="CPU")
+        xlnet.RunConfig(device="CPU", **RUN)

@@ -49,6 +49,17 @@ from typing import Any, NamedTuple, Union
 import triton
 import triton.language as tl
 
+# The sizes of a program, which `set_sizes` sets: a process compiles one program.
+T = tl.constexpr(1)
+K = tl.constexpr(1)
+R = tl.constexpr(1)
+N = tl.constexpr(1)
+H = tl.constexpr(1)
+DROPPED = tl.constexpr(0)  # `Dropout.dropped_of_65536`
+SEES_ITSELF = tl.constexpr(True)  # whether query i also sees key K - T + i
+IN_TILE = tl.constexpr(True)  # whether the queries are the complete sequence
+BLOCK = tl.constexpr(1)  # queries and keys of a block
+
 _LOG2_E = tl.constexpr(1.4426950408889634)
 # The rank of a key beyond the end, which no query sees.
 _HIDDEN_RANK = tl.constexpr(2**31 - 1)
@@ -75,12 +86,12 @@ def _hash_of_queries(dropout_keys, example, head, query):
 
 
 @triton.jit
-def _kept(query_hash, second, key, dropped: tl.constexpr):
+def _kept(query_hash, second, key):
     """Whether each probability is kept: bool [queries, keys]."""
     key_hash = _mixed(key.to(tl.uint32) + second)
     x = (query_hash[:, None] ^ key_hash[None, :]) * tl.full([], 0x85EBCA6B, tl.uint32)
     x = (x ^ (x >> 15)) * tl.full([], 0xC2B2AE35, tl.uint32)
-    return x >= tl.full([], dropped * 65536, tl.uint32)
+    return x >= tl.full([], DROPPED * 65536, tl.uint32)
 
 
 # ---- both passes: a block of queries, and its scores for a block of keys ----
@@ -113,7 +124,7 @@ class _Queries(NamedTuple):
 
 
 @triton.jit
-def _cells(index, example, head, count, N, H):
+def _cells(index, example, head, count):
     """The cells of rows of one head of one example in an array [B,count,N,H]: [rows,H]."""
     dims = tl.arange(0, H)
     return (example * count + index[:, None]) * (N * H) + head * H + dims[None, :]
@@ -140,19 +151,12 @@ def _load_queries(
     query_segment,
     query_rank,
     dropout_keys,
-    T,
-    R,
-    N,
-    H,
-    DROPPED,
-    IN_TILE,
-    BLOCK,
 ):
     """The `_Queries` of this program; with IN_TILE also their scores at the first distances."""
     block, head, example = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     query = block * BLOCK + tl.arange(0, BLOCK)
     is_query = query < T
-    cells = _cells(query, example, head, T, N, H)
+    cells = _cells(query, example, head, T)
     row = (example * N + head) * T + query
     of_query = example * T + query
     query_hash, second = 0, 0
@@ -186,25 +190,25 @@ def _load_queries(
     )
     low = 0
     if IN_TILE:
-        low = _by_distance(queries, queries.first, R, N, H, BLOCK)
+        low = _by_distance(queries, queries.first)
     return queries, low
 
 
 @triton.jit
-def _shift(BLOCK):
+def _shift():
     """How far each score of a block of queries and distances is rotated: [BLOCK,BLOCK]."""
     return BLOCK - tl.arange(0, BLOCK)[:, None] + tl.arange(0, BLOCK)[None, :]
 
 
 @triton.jit
-def _by_distance(queries, first, R, N, H, BLOCK):
+def _by_distance(queries, first):
     """The queries' scores at a block of distances, rotated: [BLOCK,BLOCK]."""
     index = first + tl.arange(0, BLOCK)
     inside = (index >= 0) & (index < R)
     cells = index[:, None] * (N * H) + tl.arange(0, H)[None, :]
     keys = _load_rows(queries.k_r, cells, inside)
     scores = tl.dot(queries.q_r, tl.trans(keys)).to(queries.q_r.dtype)
-    return tl.gather(scores, _shift(BLOCK) % BLOCK, 1)
+    return tl.gather(scores, _shift() % BLOCK, 1)
 
 
 @triton.jit
@@ -216,14 +220,6 @@ def _scores_of_keys(
     v,
     key_segment,
     key_rank,
-    T,
-    K,
-    R,
-    N,
-    H,
-    SEES_ITSELF,
-    IN_TILE,
-    BLOCK,
 ):
     """The block of keys that begins at `start`.
 
@@ -235,7 +231,7 @@ def _scores_of_keys(
     head, example = tl.program_id(1), tl.program_id(2)
     key = start + tl.arange(0, BLOCK)
     is_key = key < K
-    cells = _cells(key, example, head, K, N, H)
+    cells = _cells(key, example, head, K)
     k_block = _load_rows(k, cells, is_key)
     v_block = _load_rows(v, cells, is_key)
     of_key = example * K + key
@@ -243,8 +239,8 @@ def _scores_of_keys(
     segment = tl.load(key_segment + of_key, mask=is_key, other=0)
     high = low
     if IN_TILE:
-        high = _by_distance(queries, queries.first + BLOCK + start, R, N, H, BLOCK)
-        position = tl.where(_shift(BLOCK) < BLOCK, low, high)
+        high = _by_distance(queries, queries.first + BLOCK + start)
+        position = tl.where(_shift() < BLOCK, low, high)
     else:
         position = tl.load(
             queries.by_distance + queries.row_start[:, None] + key[None, :],
@@ -289,15 +285,6 @@ def forward(
     # outputs: [B,T,N,H]; float32 [B,N,T], log2 of the sum of the exponentials
     output,
     log_sum,
-    T: tl.constexpr,
-    K: tl.constexpr,
-    R: tl.constexpr,
-    N: tl.constexpr,
-    H: tl.constexpr,
-    DROPPED: tl.constexpr,
-    SEES_ITSELF: tl.constexpr,
-    IN_TILE: tl.constexpr,
-    BLOCK: tl.constexpr,
 ):
     queries, low = _load_queries(
         q_w,
@@ -309,13 +296,6 @@ def forward(
         query_segment,
         query_rank,
         dropout_keys,
-        T,
-        R,
-        N,
-        H,
-        DROPPED,
-        IN_TILE,
-        BLOCK,
     )
 
     # Loop over the blocks of keys.
@@ -331,14 +311,6 @@ def forward(
             v,
             key_segment,
             key_rank,
-            T,
-            K,
-            R,
-            N,
-            H,
-            SEES_ITSELF,
-            IN_TILE,
-            BLOCK,
         )
 
         # The softmax so far, in units of its largest score.
@@ -349,7 +321,7 @@ def forward(
         rescale = tl.exp2(largest - unit)
         total = total * rescale + tl.sum(probability, 1)
         if DROPPED > 0:
-            kept = _kept(queries.hash, queries.second, key, DROPPED)
+            kept = _kept(queries.hash, queries.second, key)
             probability = tl.where(kept, probability, 0.0)
         sums = sums * rescale[:, None] + tl.dot(probability.to(v_block.dtype), v_block)
         largest = new_largest
@@ -392,15 +364,6 @@ def backward(
     probabilities,
     d_scores,
     d_by_distance,
-    T: tl.constexpr,
-    K: tl.constexpr,
-    R: tl.constexpr,
-    N: tl.constexpr,
-    H: tl.constexpr,
-    DROPPED: tl.constexpr,
-    SEES_ITSELF: tl.constexpr,
-    IN_TILE: tl.constexpr,
-    BLOCK: tl.constexpr,
 ):
     head, example = tl.program_id(1), tl.program_id(2)
     queries, low = _load_queries(
@@ -413,13 +376,6 @@ def backward(
         query_segment,
         query_rank,
         dropout_keys,
-        T,
-        R,
-        N,
-        H,
-        DROPPED,
-        IN_TILE,
-        BLOCK,
     )
     query, is_query = queries.index, queries.is_inside
     d_output_block = _load_rows(d_output, queries.cells, is_query)
@@ -452,14 +408,6 @@ def backward(
             v,
             key_segment,
             key_rank,
-            T,
-            K,
-            R,
-            N,
-            H,
-            SEES_ITSELF,
-            IN_TILE,
-            BLOCK,
         )
         probability = tl.exp2(score - log_sum_block[:, None])
 
@@ -467,7 +415,7 @@ def backward(
         d_probability = tl.dot(d_output_block, tl.trans(v_block))
         after_dropout = probability
         if DROPPED > 0:
-            kept = _kept(queries.hash, queries.second, key, DROPPED)
+            kept = _kept(queries.hash, queries.second, key)
             after_dropout = tl.where(kept, probability * scale, 0.0)
             d_probability = tl.where(kept, d_probability * scale, 0.0)
         d_score = probability * (d_probability - expected[:, None])
@@ -491,7 +439,7 @@ def backward(
 
 
 @triton.jit
-def _band(d_scores, query, index, T, K, N):
+def _band(d_scores, query, index):
     """The gradients of the scores of queries at distances, which broadcast; zeros without a key."""
     head, example = tl.program_id(1), tl.program_id(2)
     d_scores_head = d_scores + (example * N + head).to(tl.int64) * (T * K)
@@ -505,12 +453,6 @@ def distance_query_gradient(
     d_scores,
     k_r,
     d_q_r,
-    T: tl.constexpr,
-    K: tl.constexpr,
-    R: tl.constexpr,
-    N: tl.constexpr,
-    H: tl.constexpr,
-    BLOCK: tl.constexpr,
 ):
     """d_q_r [B,T,N,H]: of query i the sum over distances r of d_scores[i, r - T + i] k_r[r]."""
     block, head, example = tl.program_id(0), tl.program_id(1), tl.program_id(2)
@@ -519,10 +461,10 @@ def distance_query_gradient(
     first = tl.maximum(T - block * BLOCK - BLOCK, 0)
     for start in range(0, K + BLOCK, BLOCK):
         index = first + start + tl.arange(0, BLOCK)
-        cells = _band(d_scores, query[:, None], index[None, :], T, K, N)
-        keys = _load_rows(k_r, _cells(index, example, head, R, N, H), index < R)
+        cells = _band(d_scores, query[:, None], index[None, :])
+        keys = _load_rows(k_r, _cells(index, example, head, R), index < R)
         sums = tl.dot(cells, keys, sums)
-    _store_rows(d_q_r, _cells(query, example, head, T, N, H), query < T, sums)
+    _store_rows(d_q_r, _cells(query, example, head, T), query < T, sums)
 
 
 @triton.jit
@@ -530,12 +472,6 @@ def distance_key_gradient(
     d_scores,
     q_r,
     d_k_r,
-    T: tl.constexpr,
-    K: tl.constexpr,
-    R: tl.constexpr,
-    N: tl.constexpr,
-    H: tl.constexpr,
-    BLOCK: tl.constexpr,
 ):
     """d_k_r [B,R,N,H]: of distance r the sum over queries i of d_scores[i, r - T + i] q_r[i]."""
     block, head, example = tl.program_id(0), tl.program_id(1), tl.program_id(2)
@@ -547,10 +483,10 @@ def distance_key_gradient(
     for start in tl.range(begin, end, BLOCK):
         query = start + tl.arange(0, BLOCK)
         # [distances, queries]
-        cells = _band(d_scores, query[None, :], index[:, None], T, K, N)
-        queries = _load_rows(q_r, _cells(query, example, head, T, N, H), query < T)
+        cells = _band(d_scores, query[None, :], index[:, None])
+        queries = _load_rows(q_r, _cells(query, example, head, T), query < T)
         sums = tl.dot(cells, queries, sums)
-    _store_rows(d_k_r, _cells(index, example, head, R, N, H), index < R, sums)
+    _store_rows(d_k_r, _cells(index, example, head, R), index < R, sums)
 
 
 # ---- compiling, in a process of its own: Triton and TensorFlow each bring an LLVM ----
@@ -569,18 +505,20 @@ _STAGES = {
 _PTX_VERSION = 85  # of CUDA 12.5, which TensorFlow 2.21 is built with
 
 
+def set_sizes(sizes: dict[str, Any]) -> None:
+    """Sets the constants of this module by their names."""
+    globals().update(sizes)
+
+
 def compile_program(
-    name: str,
-    types: list[str],
-    constants: dict[str, Union[int, bool]],
-    capability: int,
+    name: str, types: list[str], sizes: dict[str, Union[int, bool]], capability: int
 ) -> dict[str, Any]:
     """Compiles one program; needs no GPU.
 
     Args:
       name: of the program in `fused_attention`.
       types: Triton's types of its pointers, such as "*bf16", in their order.
-      constants: values of its constants; it has those that it names.
+      sizes: values of the constants of this module.
       capability: of the GPU, 90 for an H100.
 
     Returns:
@@ -590,17 +528,12 @@ def compile_program(
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
+    set_sizes({key: tl.constexpr(value) for key, value in sizes.items()})
     function = globals()[name]
-    signature, values, alignment = {}, {}, {}
-    pointer_types = iter(types)
-    for index, argument in enumerate(function.arg_names):
-        if argument in constants:
-            signature[argument] = "constexpr"
-            values[(index,)] = constants[argument]
-        else:
-            signature[argument] = next(pointer_types)
-            alignment[(index,)] = [["tt.divisibility", 16]]  # XLA aligns its buffers
-    source = ASTSource(function, signature, values, alignment)
+    signature = dict(zip(function.arg_names, types))
+    aligned = [["tt.divisibility", 16]]  # XLA aligns its buffers
+    alignment = {(index,): aligned for index in range(len(types))}
+    source = ASTSource(function, signature, {}, alignment)
     options = {
         "num_warps": _WARPS,
         "num_stages": _STAGES[name],

@@ -6,7 +6,9 @@ implementation.
 
 from __future__ import annotations
 
-from typing import Callable, Optional
+import dataclasses
+from collections.abc import Callable
+from typing import Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -204,39 +206,32 @@ def _softmax_cross_entropy(
     return tf.reshape(loss, shape_of(labels))
 
 
+@dataclasses.dataclass
 class HeadBuilder:
     """The layers from which a task's head is built: `nn` in `tasks.types.contract.Head`.
 
-    Args:
+    Attributes:
+      run: how the network is run.
       scope: name of the output layer's variables.
       sequence: the network's output [B*C,T,D], the choices of an example one after the other.
       padding: [B*C,T], 1 where there is no token.
-      summarize: function without arguments, called as `nn.summary()`: a vector of each text,
+      summary: function without arguments, called as `nn.summary()`: a vector of each text,
         [B*C,D]. `TaskModel._logits` gives it `summarize` above.
       seed: of dropout in training, uint64 [1]; None: inference.
     """
 
-    def __init__(
-        self,
-        run: RunConfig,
-        scope: str,
-        sequence: tf.Tensor,
-        padding: tf.Tensor,
-        summarize: Callable[[], tf.Tensor],
-        seed: Optional[tf.Tensor] = None,
-    ):
-        self._run = run
-        self._seed = seed
-        self.scope = scope
-        self.sequence = sequence
-        self.padding = padding
-        self.summary = summarize
+    run: RunConfig
+    scope: str
+    sequence: tf.Tensor
+    padding: tf.Tensor
+    summary: Callable[[], tf.Tensor]
+    seed: Optional[tf.Tensor] = None
 
     def dense(
         self, inputs: tf.Tensor, size: int, name: str, has_bias: bool = True
     ) -> tf.Tensor:
         """As `dense_layer`."""
-        return dense_layer(self._run, inputs, size, name, has_bias)
+        return dense_layer(self.run, inputs, size, name, has_bias)
 
     def dense_of_pairs(
         self, inputs: tf.Tensor, others: tf.Tensor, size: int, name: str
@@ -248,7 +243,7 @@ class HeadBuilder:
         are never built.
         """
         widths = [inputs.shape.as_list()[-1], others.shape.as_list()[-1]]
-        initializer = get_initializer(self._run)
+        initializer = get_initializer(self.run)
         with tf.variable_scope(name):
             kernel = get_weight("kernel", [sum(widths), size], initializer)
             bias = get_weight("bias", [size], tf.initializers.zeros())
@@ -275,10 +270,10 @@ class HeadBuilder:
 
     def dropout(self, inputs: tf.Tensor) -> tf.Tensor:
         """The network's dropout of hidden states, in training. Call it once in an output layer."""
-        if self._seed is None or not self._run.dropout:
+        if self.seed is None or not self.run.dropout:
             return inputs
         # The seed of layer 0; the dropouts of that layer fold in a further number.
-        return dropout(inputs, Dropout(self._run.dropout, fold_in(self._seed, -1)))
+        return dropout(inputs, Dropout(self.run.dropout, fold_in(self.seed, -1)))
 
     softmax_cross_entropy = staticmethod(_softmax_cross_entropy)
     count_to = staticmethod(count_to)

@@ -5,8 +5,8 @@ Triton compiles a program to PTX, NVIDIA's portable machine code, when the graph
 launches that as a custom call: its target `__gpu$xla.gpu.ptx` belongs to XLA, so neither a library
 of one's own nor a compiler on the target machine is needed. TensorFlow 2.21 has it. What the
 programs do not cover (a mask that is no factorization order, dynamic shapes) takes the tuned form;
-`kernels_gpu_check` asks before a run. `modeling.relative_attention` is the specification; shape
-letters as there.
+`kernels_gpu_check` compares them with the plain form before a run. `modeling.relative_attention` is
+the specification; shape letters as there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ALIGNED_ROWS = 8
 MOST_QUERIES = 65536
 PRECISIONS = (tf.bfloat16, tf.float16)
 HEAD_SIZES = (16, 32, 64, 128)  # Triton's blocks are powers of two
-DTYPES = {
+_TRITON_TYPES = {
     tf.bfloat16: "*bf16",
     tf.float16: "*fp16",
     tf.float32: "*fp32",
@@ -247,7 +247,7 @@ def run_program(
 ) -> list[tf.Tensor]:
     """Runs a program of `fused_attention`: on each block of rows of the first output [B,rows,N,H],
     each head and each example."""
-    types = tuple(DTYPES[x.dtype] for x in [*inputs, *outputs])
+    types = tuple(_TRITON_TYPES[x.dtype] for x in [*inputs, *outputs])
     program = compiled(name, types, sizes, compute_capability)
     # Triton's programs have further pointers at the end that they do not use; each gets a buffer.
     num_unused = program["num_parameters"] - len(types)
@@ -302,7 +302,7 @@ def compiled(
     request = {
         "name": name,
         "types": types,
-        "constants": dict(sizes._asdict(), BLOCK=BLOCK),
+        "sizes": dict(sizes._asdict(), BLOCK=BLOCK),
         "capability": 10 * major + minor,
     }
     done = subprocess.run(

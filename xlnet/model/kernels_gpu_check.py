@@ -11,13 +11,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.model import kernels_gpu, modeling
-from xlnet.model.kernels import (
-    Dropout,
-    Mask,
-    Stream,
-    Weights,
-    additive_mask,
-)
+from xlnet.model.kernels import Dropout, Mask, Stream, Weights, additive_mask
 from xlnet.model.parameters import DTYPES
 from xlnet.support.errors import wrong
 
@@ -51,10 +45,9 @@ def check(
         result differs by more than rounding does.
     """
     where, dtype = "fused_attention", DTYPES[precision]
-    sizes = kernels_gpu.HEAD_SIZES
-    if dtype not in kernels_gpu.PRECISIONS or head_size not in sizes:
+    if dtype not in kernels_gpu.PRECISIONS or head_size not in kernels_gpu.HEAD_SIZES:
         given = f"precision {precision} and d_head {head_size}"
-        raise wrong(where, given, f"bf16 or fp16, and one of {sizes}")
+        raise wrong(where, given, f"bf16 or fp16, and one of {kernels_gpu.HEAD_SIZES}")
     for targets in (0, _TARGETS):
         try:
             found = difference(compute_capability, dtype, head_size, targets, config)
@@ -63,10 +56,8 @@ def check(
             raise wrong(where, reason, "a GPU that runs its programs") from error
         if not found <= MOST_DIFFERENCE:  # NaN too
             expected = f"at most {MOST_DIFFERENCE:.0%}"
-            other = (
-                f"results on this GPU that differ by {found:.1%} from the plain form"
-            )
-            raise wrong(where, other, expected)
+            differ = "results on this GPU that differ"
+            raise wrong(where, f"{differ} by {found:.1%} from the plain form", expected)
 
 
 def difference(

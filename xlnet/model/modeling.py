@@ -306,9 +306,8 @@ def layer(
         elif form == "without shift":
             heads = kernels_tpu.relative_attention(*inputs)
         elif form == "fused":
-            from xlnet.model import (
-                kernels_gpu,  # a part of TensorFlow that others do not need
-            )
+            # It imports a part of TensorFlow that others do not need.
+            from xlnet.model import kernels_gpu
 
             capability = net.run.fused_attention
             assert capability, "ranks are kept for fused attention alone"

@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping
 from typing import Any, Optional, Union
 
 from xlnet.settings import presets
@@ -62,9 +61,18 @@ class XLNetConfig:
         elif json_path is not None:
             source = f"model config {json_path}"
             values = presets.read(os.fspath(json_path), "model config", "model")
-        _check_architecture(values, source)
-        for key in ARCHITECTURE_KEYS:
-            object.__setattr__(self, key, values[key])
+        for key in values:
+            if key not in ARCHITECTURE_KEYS:
+                raise wrong(source, f"'{key}'", f"only {', '.join(ARCHITECTURE_KEYS)}")
+        for field in dataclasses.fields(XLNetConfig):
+            value = values.get(field.name)
+            if value is None:
+                raise wrong(source, f"no {field.name}", field.metadata["help"])
+            check_value(field, value, source)
+            object.__setattr__(self, field.name, value)
+        if self.d_model % 2:
+            expected = "an even number (sine and cosine halves)"
+            raise wrong(f"{source}: d_model", self.d_model, expected)
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -75,19 +83,6 @@ class XLNetConfig:
 
 
 ARCHITECTURE_KEYS = tuple(field.name for field in dataclasses.fields(XLNetConfig))
-
-
-def _check_architecture(values: Mapping[str, Any], source: str) -> None:
-    for key in values:
-        if key not in ARCHITECTURE_KEYS:
-            raise wrong(source, f"'{key}'", f"only {', '.join(ARCHITECTURE_KEYS)}")
-    for field in dataclasses.fields(XLNetConfig):
-        if values.get(field.name) is None:
-            raise wrong(source, f"no {field.name}", field.metadata["help"])
-        check_value(field, values[field.name], source)
-    if values["d_model"] % 2:
-        expected = "an even number (sine and cosine halves)"
-        raise wrong(f"{source}: d_model", values["d_model"], expected)
 
 
 _fields: list[tuple[str, Any, Any]] = []
@@ -108,7 +103,6 @@ ArchitectureSettings: type[Settings] = dataclasses.make_dataclass(
 
 
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
-PRECISIONS = tuple(DTYPES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +148,7 @@ class NetworkSettings(Settings, help_group=HelpGroup.REGULARIZATION):
     precision: Optional[str] = setting(
         None,
         "dtype of the matmuls (mixed precision); fp32 if not given",
-        choices=PRECISIONS,
+        choices=tuple(DTYPES),
         help_group=HelpGroup.SPEED,
     )
     recompute: bool = setting(
