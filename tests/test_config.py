@@ -189,11 +189,6 @@ def test_a_run_config_has_all_settings_of_flags():
             dict(do_train=True, patience=1, eval_steps=0),
             "patience: found no --eval_steps",
         ),
-        (
-            SpanSettings,
-            dict(do_prepro=True, predict_file="-"),
-            "data_dir: found no questions",
-        ),
         (DeviceSettings, dict(num_hosts=0), "num_hosts: found 0"),
     ],
 )

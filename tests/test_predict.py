@@ -79,7 +79,7 @@ def test_a_file_with_labels_is_evaluated(kind, text, said, tmp_path):
     own.write_text("of the run")
     (tmp_path / "dev.csv").write_text(text)
     done = command.succeed("xlnet evaluate", str(tmp_path / "dev.csv"), model_dir=model)
-    assert "eval custom dev" in done.stdout and said in done.stdout, done
+    assert "eval custom file_dev" in done.stdout and said in done.stdout, done
     assert own.read_text() == "of the run"
     assert (tmp_path / "model" / "results" / "eval_results_file_dev.json").exists()
 

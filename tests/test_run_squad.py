@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 
 import numpy as np
 import pytest
@@ -106,6 +107,12 @@ def test_it_learns_evaluates_selects_and_predicts(place, trained):
         assert predictions[id] == ("" if null[id] > 0.5 else n_best[id][0]["text"])
 
 
+def test_the_directory_alone_is_evaluated_on_the_file_of_its_training(place, trained):
+    done = command.succeed("xlnet evaluate", model_dir=place / "model")
+    (line,) = re.findall("^eval custom dev  .*", trained.stdout, re.MULTILINE)[-1:]
+    assert line in done.stdout
+
+
 def test_the_head_is_the_reference_s(place, trained):
     shapes = {
         name: value.shape for name, value in weights(place / "model" / "best").items()
@@ -162,7 +169,6 @@ def test_what_the_authors_program_trained_is_used_as_it_is(place, theirs, tmp_pa
             "max_query_length: found 21, expected less: 3 spec",
         ),
         (dict(model_dir=""), "model_dir: found none, expected it, unless --do_prepro"),
-        (dict(train_file=None), "found no questions, expected it, or train_file"),
     ],
 )
 def test_settings_that_are_refused(changes, message):

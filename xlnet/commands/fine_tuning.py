@@ -36,6 +36,10 @@ def main(
     if cli.on_command_line("use_tpu"):  # as on the original's command lines for TPUs
         device = dataclasses.replace(device, num_core_per_host=1)
     known.load(settings.own_module)
+    given = set(cli.given_names())
+    if isinstance(settings, SpanSettings) and settings.evaluates_predict_file:
+        settings = dataclasses.replace(settings, dev_file=settings.predict_file)
+        given.add("dev_file")
     if isinstance(settings, SpanSettings) and settings.do_prepro:
         system.import_tensorflow()
         from xlnet.finetuning import data
@@ -43,7 +47,7 @@ def main(
         data.make_records(settings)
         if not settings.does_run:
             return
-    run = task_settings.resolve_run(settings, network, optimization, cli.given_names())
+    run = task_settings.resolve_run(settings, network, optimization, given)
     fine_tune(run, device.devices())
 
 

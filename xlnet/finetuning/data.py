@@ -194,6 +194,8 @@ class TaskData:
 def make_records(settings: SpanSettings) -> None:
     """Makes the records of the train file; for `--do_prepro` of the original."""
     task_settings.require(settings, "spiece_model_file", "output_dir")
+    if not settings.train_file:
+        task_settings.require(settings, "data_dir")
     task_settings.check_directories(settings)
     tokenizer = Tokenizer(
         settings.spiece_model_file, settings.uncased, settings.keep_accents

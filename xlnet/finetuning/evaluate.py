@@ -47,6 +47,9 @@ class Evaluator:
         # training, evaluation and prediction of the same rows need not run the network again.
         self._predicted: list[tuple[int, list, Predictions]] = []
         self._reported: set[tuple[str, int]] = set()  # (split, step)
+        self._noted: set[str] = (
+            set()
+        )  # splits of whose texts it is said that they are cut
         # Parts of a batch are predicted in parallel, except with training, whose step needs all
         # cores.
         at_once = 1 if self._settings.do_train else devices.parallel_batches
@@ -148,7 +151,7 @@ class Evaluator:
             # Of several files the first.
             split, rows = next(iter(self._data.of_split(split, True).items()))
             predictions = self._predictions(split, rows, *chosen)
-            values = predictions.values
+            split, values = self._name_of(split), predictions.values
             result = evaluation.score(task, predictions, rows, self._threshold)
             constant = evaluation.constant_answer(task, rows, self._threshold)
         train_rows: Sequence[Row] = ()
@@ -198,7 +201,8 @@ class Evaluator:
         }
         if (split, step) not in self._reported:
             self._reported.add((split, step))
-            evaluation.report(self._task, split, step, result, rows)
+            name = self._name_of(split)
+            evaluation.report(self._task, name, step, result, rows)
         return result, predictions
 
     def _name_of(self, split: str) -> str:
@@ -253,7 +257,8 @@ class Evaluator:
                 add(int(outputs["is_first"].sum()))
         predictions, counts = join(parts, self._tuned)
         cut = int(counts.is_cut.sum())
-        if cut:
+        if cut and split not in self._noted:
+            self._noted.add(split)
             _log.warning("note: %d of %d rows: %s", cut, len(rows), encoding.CUT_WORDS)
         self._predicted.append((step, texts, predictions))
         return predictions

@@ -94,7 +94,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         help="interval between log lines [steps]; if not given, a twentieth of the training, at "
         "most 50",
     )
-    max_save: int = same_as(RunSettings, "max_save", default=3)
+    max_save: int = same_as(RunSettings, "max_save", default=1)
     # What to do: train, evaluate, predict; on which split, and where the results go.
     do_train: bool = setting(
         False,
@@ -274,7 +274,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     text_b_column = label_form = cast(Optional[str], None)
     choice_columns = query_id_column = cast(Optional[str], None)
     group_column = cast(Optional[str], None)
-    id_column = file_to_predict = cast(Optional[str], None)
+    id_column = cast(Optional[str], None)
     requires_id = True  # of files, where an `id_column` is named
     # Settings that do_predict alone uses.
     only_predicted: ClassVar[tuple[str, ...]] = ("output", "predict_file")
@@ -602,19 +602,10 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model
         return self.text_a_column
 
     @property
-    def file_to_predict(self) -> Optional[str]:  # type: ignore[override]
-        """`predict_file` where it is a file, not the standard input."""
-        return None if self.predict_file == "-" else self.predict_file
-
-    @property
-    def needs_data_dir(self) -> bool:
-        """As in other programs, but `predict_file` can be evaluated, too."""
-        return (
-            self.do_train
-            and not self.train_file
-            or not self.file_to_predict
-            and super().needs_data_dir
-        )
+    def evaluates_predict_file(self) -> bool:
+        """Whether `predict_file` is the `dev_file`, too, as in the original program."""
+        evaluates = self.do_eval or self.do_train
+        return evaluates and not self.dev_file and self.predict_file not in (None, "-")
 
     @property
     def does_run(self) -> bool:
@@ -628,11 +619,6 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model
                 raise wrong("model_dir", "none", "it, unless --do_prepro is alone")
         else:
             Settings.check(self)
-        to_predict = self.predict_file if self.does_run else self.file_to_predict
-        if not (self.data_dir or self.named_files or to_predict):
-            raise wrong(
-                "data_dir", "no questions", "it, or train_file and predict_file"
-            )
         # Each window needs room for the paragraph, and the windows must leave out nothing of it.
         room = self.max_seq_length - self.max_query_length - QUESTION_SPECIAL_TOKENS
         if room < 1:

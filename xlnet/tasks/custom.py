@@ -189,8 +189,6 @@ def _with_files(task: Task, settings: Any, stored: dict) -> Task:
     named: dict[str, str] = {}
     for split, paths in settings.named_files.items():
         named[split] = forms.expanded(paths, split + "_file")
-    if settings.file_to_predict and "dev" not in named:
-        named["dev"] = forms.expanded(settings.file_to_predict, "predict_file")
     if "train" in named and os.path.isfile(settings.data_dir):
         both = f"the file {settings.data_dir}, and train_file names {named['train']}"
         raise wrong("data_dir", both, "one of them")
