@@ -30,7 +30,6 @@ ELSEWHERE = {
     "label_studio": "tasks/test_tagging_files.py",
     "webanno": "tasks/test_tagging_files.py",
     "tagged_csv": "tasks/test_tagging_files.py",
-    "empty_last_column": "tasks/test_tagging_files.py",
 }
 
 

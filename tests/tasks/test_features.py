@@ -257,15 +257,6 @@ def test_damaged_records_are_refused(tiny, tmp_path):
         write(tmp_path, _examples(3), tiny, options=LABELS)
 
 
-def test_no_half_file_is_left(tiny, tmp_path):
-    broken = _examples(2) + [Example((("the cat", None),), "no number")]
-    with pytest.raises(ValueError):
-        encoding.write_records(
-            str(tmp_path), "x", broken, tiny, Layout(16), options=LABELS
-        )
-    assert not list(tmp_path.iterdir())
-
-
 def test_what_is_lost_of_the_texts_is_noted_where_they_are_written(
     tiny, tmp_path, caplog
 ):

@@ -340,3 +340,36 @@ def test_a_label_is_text(tmp_path, caplog, name, multi_label):
 def test_a_column_that_is_named_twice_is_refused(tmp_path, flags):
     with pytest.raises(UserError, match="found 'A,A', expected columns that differ"):
         trained(tmp_path, "text,A,label\na,1,A\nb,0,A\n", **flags)
+
+
+# --- Lines
+
+
+@pytest.mark.parametrize("name", ("utf-8", "utf-8-sig", "utf-16", "gb18030"))
+def test_lines_are_those_of_any_encoding(name, tmp_path):
+    path = tmp_path / "x"
+    for text in ("a\nb", "\n\n a\r\n\n\r\nb\n", "\u2028é文😀\x85\n\x0c|\n" * 9):
+        path.write_bytes(text.encode(name))
+        given = None if name.startswith("utf-8") else name
+        expected = io.StringIO(text, newline="\n").readlines()
+        assert list(forms.lines(str(path), "text", given)) == expected
+
+
+def test_a_quotation_mark_that_is_not_closed_is_refused_early(tmp_path, monkeypatch):
+    """Not at the end of the file, however long that is."""
+    monkeypatch.setattr(forms, "LONGEST_CELL", 100)
+    path = tmp_path / "x.csv"
+    path.write_text('text,label\nfine,1\n"open,0\n' + "fine,1\n" * 50)
+    with pytest.raises(UserError, match=r"x.csv:3: found .*limit.*--quoting"):
+        list(forms.read(str(path), Form("csv"), "rows"))
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_standard_input_is_read_as_a_file_is(monkeypatch, tmp_path, name):
+    path = tmp_path / "x"
+    path.write_bytes(WRITERS[name]([["a b", "1"], ["c", "0"]] * 20, random.Random(0)))
+    with open(path) as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        piped = [cells for _, cells in forms.read("-", Form(name), "rows")]
+    found = [cells for _, cells in forms.read(str(path), Form(name), "rows")]
+    assert piped == found and len(found) == 40

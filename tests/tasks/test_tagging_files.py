@@ -72,8 +72,6 @@ LABEL = {"label_column": "label"}
 SKIP = {"on_error": "skip", "dev_share": 0}
 REPORTED = (
     ("germeval_comments_and_numbers/train.tsv", {}, ":1: found tag .., expected"),
-    ("germeval_numbers_in_column_1/train.tsv", {}, ":2: 4 column.*, expected 1"),
-    ("conll2012_brackets/train.conll", {}, ":2: 13 column.*, expected 5"),
     (
         "conll2002_in_latin1/esp.train",
         {"encoding": "latin-1"},
@@ -81,10 +79,8 @@ REPORTED = (
     ),
     ("conll2002_in_latin1/esp.train", {}, ":1: found bytes .*; --encoding"),
     ("tagged_csv/words.csv", {}, WORDS),
-    ("tagged_csv/kaggle.csv", {}, ":1: found .*, expected 'text' with words"),
     ("nested_tags/train.txt", {}, ":1: found tag 'B-LOC.B-LOC', expected O, or a"),
     ("tagger_tsv_saved_by_excel/train.tsv", NAMED, ["Anna/B-PER Oslo/B-LOC"] * 12),
-    ("empty_last_column/train.tsv", {}, ":1: found tag ''"),
     ("webanno/doc.tsv", {}, ":1: found null in 'tags', expected a list, a tag"),
     ("label_studio/min.json", LABEL, "item 1: found {.*}.* expected .start, end"),
     ("label_studio/full.json", {}, "item 1: found .*, expected 'text'"),
@@ -111,7 +107,6 @@ READ = (
     ("a.txt", "a,B-X\n,\nb,B-X\n", {"delimiter": ","}, ["a/B-X", "b/B-X"]),
     ("a.csv", '",",B-X\n"""",I-X\n', {}, [',/B-X "/I-X']),
     ("a.tsv", '"\tB-X\n5"\tI-X\n', {"quoting": "none"}, ['"/B-X 5"/I-X']),
-    ("a.tsv", '"\tB-X\nb\tO\n', {}, ":1: found .*--quoting"),
     (
         "a.tsv",
         'a\tB-X\n"\tO\n\n"\tO\n',
@@ -122,10 +117,8 @@ READ = (
     ("a.txt", "a B-X\nb O c\n\nd\n", {}, ":2: 3 column.* expected 2, .*1 more"),
     ("a.txt", "a B-X\n", {"label_column": "3"}, ":1: found .*, expected a list, a tag"),
     ("a.txt", "a O\n", {}, ": found no tag but O"),
-    ("a.txt", "-DOCSTART- O\n", {}, ": found no rows"),
     ("a.txt", BLANKS, {}, ["a/B-X \u2028/B-X"]),
     ("a.txt", "a U-X\nb B-Y\nc L-Y\n", {}, ["a/B-X b/B-Y c/I-Y"]),
-    ("a.txt", "a I-X\nb B-X\n", {"scheme": "bioes"}, ["a/S-X b/S-X"]),
     ("a.txt", "a NN\nb O\n", {"scheme": "plain"}, ["a/NN"]),
     ("a.txt", "a B-X\nb I\n\nc O\n\nd Y\n", SKIP, ["a/B-X b/B", ""]),
     # JSON
@@ -135,8 +128,6 @@ READ = (
     ("a.jsonl", PRODIGY, {"label_column": "s"}, ["Bonn/B-X"]),
     ("a.jsonl", TWO_KEYS, {"label_column": "spans"}, ["Bonn/B-X"]),
     ("a.jsonl", HANGUL, LABEL, ["서/B-X 울/I-X"]),
-    ("a.jsonl", '{"word": ["New York"], "tag": ["B-X"]}', NAMED, ["New York/B-X"]),
-    ("a.jsonl", '{"text": ["a"], "tags": [3]}', {}, ":1: found tag '3', expec"),
     ("a.jsonl", '{"text": ["a"], "tags": ["O", "O"]}', {}, "a tag for each of 1 words"),
     (
         "a.jsonl",
@@ -291,23 +282,11 @@ def test_all_forms_have_the_same_sentences(tmp_path):
         paths.append(write(tmp_path, name, content.getvalue()))
     items = [json.loads(line) for line in objects.getvalue().splitlines()]
     paths.append(write(tmp_path, "a.json", json.dumps(items)))
-    first, *others = (rows_of(path)[1] for path in paths)
-    assert [row.source.words for row in first] == [tuple(one) for one, _ in sentences]
-    assert all(rows == first for rows in others)
-
-
-def test_parquet_has_tokens_or_texts(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    path = str(tmp_path / "a.parquet")
-    for columns, expected in (
-        ({"text": [["In", "Bonn"]], "tags": [["O", "B-X"]]}, ["Bonn/B-X"]),
-        (
-            {"text": ["In Bonn"], "entities": [[{"start": 3, "end": 7, "label": "X"}]]},
-            ["Bonn/B-X"],
-        ),
-        ({"text": [["In", "Bonn"]], "tags": [[0, 1]]}, ": row 1: found tag '0'"),
-    ):
-        parquet.write_table(pyarrow.table(columns), path)
-        check(path, {}, expected)
+    paths.append(tmp_path / "a.parquet")
+    parquet.write_table(pyarrow.Table.from_pylist(items), paths[-1])
+    first, *others = (rows_of(path)[1] for path in paths)
+    assert [row.source.words for row in first] == [tuple(one) for one, _ in sentences]
+    assert all(rows == first for rows in others)

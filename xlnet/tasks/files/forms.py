@@ -121,52 +121,45 @@ def lines(path: str, what: str, encoding: Optional[str] = None) -> Iterator[str]
 def _read_table(path: str, form: Form, what: str) -> Records:
     """The rows of a table, whose columns are named in the first line that is not blank, or by the
     form, or are numbered from 1 on."""
+    delimiter = form.delimiter or DELIMITERS[str(form.name)]
+    is_plain = form.quoting == "none" or form.name == "text" or delimiter == _BLANKS
+    rows = _split if is_plain else _quoted
     names = list(form.names)
     is_header = form.header != "none"
-    for number, cells in _rows(path, form, what):
+    are_names = form.name != "text" and (is_header or names)
+    for number, cells in rows(path, form, what, delimiter):
         place = f"{path}:{number}"
-        if isinstance(cells, str):
-            yield place, cells
-        elif any(map(str.strip, cells)):
-            if is_header:
-                is_header = False
-                names = names or _names(place, cells)
-                continue
-            names = names or [str(column) for column in range(1, len(cells) + 1)]
-            yield place, _named(cells, names, form)
-        elif not is_header:
+        is_blank = not any(map(str.strip, cells))
+        if is_blank and not is_header:
             yield place, {}
+        if is_blank:
+            continue
+        stripped = [cell.strip() for cell in cells]
+        if is_header:
+            is_header = False
+            if names:
+                continue
+            names = stripped
+            for name in filter(None, names):
+                if names.count(name) > 1:
+                    found = f"two columns '{name}' in {', '.join(names):.300}"
+                    raise wrong(place, found, "names that differ", "--header")
+            continue
+        names = names or [str(column) for column in range(1, len(cells) + 1)]
+        if len(cells) != len(names):
+            columns = ", ".join(names)
+            expected = f"{len(names)}, {columns:.80}; --quoting, --delimiter"
+            yield place, f"{len(cells)} column(s), expected {expected}"
+        elif are_names and stripped == names:  # as where files were joined
+            yield place, "the names of the columns again"
+        else:
+            yield place, dict(zip(names, cells))
 
 
-def _names(place: str, cells: list[str]) -> list[str]:
-    """The names of columns; some may have none."""
-    names = [cell.strip() for cell in cells]
-    for name in filter(None, names):
-        if names.count(name) > 1:
-            found = f"two columns '{name}' in {', '.join(names):.300}"
-            raise wrong(place, found, "names that differ", "--header")
-    return names
-
-
-def _named(cells: list[str], names: list[str], form: Form) -> Any:
-    """The cells of a row by the names of their columns, or its error."""
-    if len(cells) != len(names):
-        columns = ", ".join(names)
-        expected = f"{len(names)}, {columns:.80}; --quoting, --delimiter"
-        return f"{len(cells)} column(s), expected {expected}"
-    are_names = form.name != "text" and (form.header != "none" or form.names)
-    if are_names and [cell.strip() for cell in cells] == names:
-        return "the names of the columns again"  # as where files were joined
-    return dict(zip(names, cells))
-
-
-def _rows(path: str, form: Form, what: str) -> Iterator[tuple[int, Any]]:
-    """The number of the first line of each row, and its cells, or its error."""
-    delimiter = form.delimiter or DELIMITERS[str(form.name)]
-    if form.quoting != "none" and form.name != "text" and delimiter != _BLANKS:
-        yield from _quoted(path, form, what, delimiter)
-        return
-    # Quotation marks have no meaning.
+def _split(
+    path: str, form: Form, what: str, delimiter: str
+) -> Iterator[tuple[int, list[str]]]:
+    """The number of each line, and its cells; quotation marks have no meaning."""
     for number, line in enumerate(lines(path, what, form.encoding), 1):
         line = line.removesuffix("\n").removesuffix("\r")
         if delimiter == _BLANKS:

@@ -260,9 +260,7 @@ class TableReader:
         columns, texts = self.task.columns, []
         for names in (columns.text_a, columns.text_b):
             parts = [forms.to_text(cells.get(name), name) for name in names]
-            # An only text keeps its blanks; several are joined without empty ones.
-            text = " ".join(filter(None, parts))
-            texts.append(parts[0] if len(parts) == 1 else text)
+            texts.append(" ".join(filter(None, parts)))
         choices = [cells.get(name) for name in columns.choices]
         pairs = self._pairs(texts[0], texts[1] if columns.text_b else None, choices)
         id = forms.to_text(id)
