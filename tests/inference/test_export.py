@@ -13,17 +13,14 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 from helpers import command
-from helpers.finetuning import weights
 from helpers.models import make_model
-from helpers.paths import RELEASED
 
 import xlnet
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import checkpoint
 from xlnet.finetuning.model import TaskModel, placeholders
 from xlnet.inference import exporter
-from xlnet.runs import model_files, run_document
-from xlnet.runs.run_document import RunDocument
+from xlnet.runs import model_files
 from xlnet.settings.network import NetworkSettings
 from xlnet.support.errors import UserError
 from xlnet.tasks.task import InlineExample, Row
@@ -355,71 +352,3 @@ def test_what_cannot_be_exported(quick_start, models, tmp_path, monkeypatch, cap
     )
     missing = message if tensorflow_text else "raw text: found no tensorflow-text"
     assert "note: no signature text: " + missing in caplog.text
-
-
-def test_weights_alone(tmp_path):
-    """Those of the newest checkpoint, its EMA; what is needed to use them, no optimizer state."""
-    run = tmp_path / "run"
-    run.mkdir()
-    for step in (1, 2):
-        checkpoint.write_arrays(
-            str(run / (f"model.ckpt-{step}")),
-            {
-                "model/a": np.full([2], step, "f4"),
-                "model/a/average": np.full([2], 9, "f4"),
-                "model/a/adam_m": np.ones([2], "f4"),
-                "global_step": np.int64(step),
-            },
-        )
-    checkpoint.write_state_file(str(run))
-    (run / "xlnet_config.json").write_bytes(
-        (RELEASED / "xlnet_config.json").read_bytes()
-    )
-    (run / "training.csv").write_text("")
-
-    def export(target):
-        return command.run(
-            "xlnet export", f"--model_dir={run}", f"--output={target}", "--weights_only"
-        )
-
-    done = export(tmp_path / "out")
-    assert done.returncode == 0
-    assert done.stdout == "weights of {}: {}\n".format(
-        run / "model.ckpt-2", tmp_path / "out"
-    )
-    found = weights(tmp_path / "out")
-    assert set(found) == {"model/a", "global_step"} and found["global_step"] == 2
-    np.testing.assert_array_equal(found["model/a"], [9, 9])
-    assert {path.name.partition("-")[0] for path in (tmp_path / "out").iterdir()} == {
-        "checkpoint",
-        "model.ckpt",
-        "xlnet_config.json",
-    }
-    done = export(run)
-    assert (
-        done.returncode == 1 and "expected a new or an empty directory" in done.stderr
-    )
-
-    # The document of the run, but for its paths: weights are exported to be shared.
-    kept = {
-        "model_dir": str(run),
-        "record_info_dir": "/home/me",
-        "mem_len": 9,
-        "n_layer": 2,
-    }
-    document = RunDocument("", "xlnet pretrain", kept, read={"record_info_dir": "1"})
-    run_document.write(str(run), document)
-    assert export(tmp_path / "shared").returncode == 0
-    shared = run_document.read(str(tmp_path / "shared"))
-    assert (shared.program, shared.resolved) == (
-        "xlnet pretrain",
-        {"mem_len": 9, "n_layer": 2},
-    )
-    assert shared.read == {"record_info_dir": "1"}
-    assert "/home/me" not in (tmp_path / "shared" / "run.json").read_text()
-    (run / "checkpoint").unlink()
-    for path in run.glob("model.ckpt*"):
-        path.unlink()
-    done = export(tmp_path / "other")
-    assert done.returncode == 1 and "found no checkpoint" in done.stderr
-    assert not (tmp_path / "other").exists()

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 
 import pytest
 from helpers.paths import ROOT
@@ -26,8 +25,7 @@ HOLD = (
 
 
 @pytest.fixture
-def path(tmp_path, monkeypatch):
-    monkeypatch.setattr(system, "_GRACE", 0.2)
+def path(tmp_path):
     return tmp_path / "model" / "training.lock"
 
 
@@ -67,11 +65,10 @@ def test_the_lock_of_a_killed_process_is_taken_over(path):
     with pytest.raises(UserError, match=f"as process {process.pid} since"):
         with held(path):
             pass
-    killer = threading.Timer(0.05, process.send_signal, [signal.SIGKILL])
-    killer.start()  # while the other one waits
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
     with held(path):
         assert f"process {os.getpid()} " in path.read_text()
-    process.communicate()
 
 
 def test_a_file_system_without_locks_is_noted(path, monkeypatch, caplog):

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 _MOST_TOKENS = 40  # of a text in a plot; more would be too small to read
 _PLOTTED_MEMORY = 4
 _SHOWN = 2  # sequences as text, of the first streams: of both directions
-_COUNTED = 2000  # sequences for the counts, the first ones of every text stream
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,17 +98,10 @@ def inspect(settings: InspectionSettings) -> None:
     records = _records(settings.input, settings)
     from xlnet.plots import inspection
 
-    # Sequences as text.
-    manifest = records.manifest
     print(inspection.LEGEND)
     width = shutil.get_terminal_size((100, 24)).columns
-    for stream in range(min(_SHOWN, manifest.num_streams)):
+    for stream in range(min(_SHOWN, records.manifest.num_streams)):
         print(inspection.text(records, stream, width))
-    # Counts over the first sequences of every text stream.
-    count = min(-(-_COUNTED // manifest.num_streams), manifest.windows_per_stream)
-    print(f"Sequences 0 to {count - 1} of all {manifest.num_streams} streams")
-    for line in inspection.summary(records.read(None, count), manifest.reuse_len):
-        print("  " + line)
 
 
 def masks(settings: MaskSettings) -> None:

@@ -1,4 +1,4 @@
-"""Models for others: xlnet export (SavedModel, weights) and xlnet convert (Hugging Face)."""
+"""Models for others: xlnet export (SavedModel) and xlnet convert (Hugging Face)."""
 
 import dataclasses
 from typing import Optional
@@ -8,7 +8,6 @@ from xlnet.inference.settings import LoadSettings
 from xlnet.settings.fields import Settings, required, same_as, setting
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.support import system
-from xlnet.support.errors import wrong
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,11 +18,6 @@ class ExportSettings(Settings):
         "model directory, its DIRECTORY/latest, or directory or prefix of a checkpoint"
     )
     output: str = required("directory to write to: its next free number, 1 at first")
-    weights_only: bool = setting(
-        False,
-        "write the weights alone, with the files to use them: a checkpoint as in best/, without "
-        "the optimizer's state; output is then a new directory",
-    )
     precision: str = setting(
         "fp32", "dtype of the layers' weights and of matmuls", choices=("fp32", "bf16")
     )
@@ -66,35 +60,23 @@ class ConversionSettings(Settings):
     )
 
 
-# Settings of the network that a SavedModel holds: a checkpoint is copied as it is.
-_OF_SAVED_MODELS = ("precision", "model_config_path", "spiece_model_file")
-
-
 def export(settings: ExportSettings) -> None:
     """Writes a trained model, or a released checkpoint with its files, as a SavedModel.
 
     Its signatures: ids takes what the record files hold; text takes raw text, which the graph
     cleans and cuts into pieces (tensorflow-text must be installed). Of a model that is only
-    pretrained, vectors takes raw text and returns the mean of the last layer over its tokens. With
-    --weights_only it writes a checkpoint without the optimizer's state instead.
+    pretrained, vectors takes raw text and returns the mean of the last layer over its tokens.
 
     Examples:
       xlnet export --model_dir=model --output=exported
       xlnet export --model_dir=model --output=exported --precision=bf16
-      xlnet export --model_dir=pretrained --output=to_share --weights_only
     """
-    for name in _OF_SAVED_MODELS if settings.weights_only else ():
-        if cli.on_command_line(name):
-            raise wrong(name, "weights_only", "one of them: weights are copied")
     system.import_tensorflow()
     from xlnet.inference import exporter
     from xlnet.tasks import known
 
     # Own task types, before the model names one.
     known.load(settings.own_module)
-    if settings.weights_only:
-        exporter.export_weights(settings.model_dir, settings.output)
-        return
     exporter.export(
         settings.model_dir,
         settings.output,

@@ -42,7 +42,7 @@ generate | query.run_generate | generate text
 serve | serve.run | serve a model over HTTP
 
 Exchange
-export | exchange.run_export | write a SavedModel, or the weights alone
+export | exchange.run_export | write a SavedModel
 convert | exchange.run_convert | convert from and to Hugging Face
 
 Plots

@@ -51,12 +51,9 @@ _SCHEMES = ("bio2", "bioes", "bmes", sentences.PLAIN)
 _ACTIVATIONS = {  # theirs -> ours
     "relu": "relu",
     "gelu": "gelu_erf",
-    "gelu_python": "gelu_erf",
     "gelu_new": "gelu",
-    "gelu_fast": "gelu",
-    "gelu_pytorch_tanh": "gelu",
 }
-_THEIR_ACTIVATION = {"relu": "relu", "gelu_erf": "gelu", "gelu": "gelu_new"}
+_THEIR_ACTIVATION = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
 
 _SIZES = {
     "n_layer": "n_layer",
@@ -133,11 +130,11 @@ def read(given: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 def _are_names(labels: Any) -> bool:
     """Whether there is a name of its own for each of "0", "1", ..."""
-    if not isinstance(labels, dict):
+    try:
+        names = [str(labels[str(id)]) for id in range(len(labels))]
+    except (TypeError, KeyError):
         return False
-    names = [labels.get(str(id)) for id in range(len(labels))]
-    are_texts = all(isinstance(name, str) for name in names)
-    return are_texts and len(set(names)) == len(names) > 0
+    return len(set(names)) == len(names) > 0
 
 
 def architecture(values: Mapping[str, Any], path: str) -> XLNetConfig:

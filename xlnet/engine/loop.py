@@ -133,7 +133,7 @@ def _resume(
     first = checkpoint.step_of(model_dir)
     selection.go_back_to(first)
     if run.devices.is_chief:
-        files.remove_unfinished(os.path.join(model_dir, ""))
+        files.remove_unfinished(model_dir)
         checkpoint.remove_unfinished(model_dir)
         recurrent_memory.forget(model_dir)
         if _is_due(run, evaluator, first) and not selection.has(first):

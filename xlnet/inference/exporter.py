@@ -22,8 +22,8 @@ from xlnet.corpus.tokenizer import (
     character_class,
     space_class,
 )
-from xlnet.engine import best_checkpoint, checkpoint
-from xlnet.engine.devices import connect, set_up_process, without_registered_gradients
+from xlnet.engine import checkpoint
+from xlnet.engine.devices import connect, without_registered_gradients
 from xlnet.finetuning.model import TaskModel, placeholders
 from xlnet.inference import vectors
 from xlnet.model import heads
@@ -33,7 +33,6 @@ from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import MIN_SEQ_LENGTH
 from xlnet.settings.network import CONFIG_NAME, DTYPES, NetworkSettings
-from xlnet.settings.training import RUN_NAME
 from xlnet.support import files
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks import encoding
@@ -83,22 +82,6 @@ def export(
         DTYPES[precision],
     )
     return target
-
-
-def export_weights(model_dir: str, target: str) -> None:
-    """Writes the weights of a model, and the files that are needed to use them, to the directory
-    `target`: without the optimizer's state, a third of a checkpoint of a run."""
-    set_up_process()
-    chosen = best_checkpoint.best_or_newest(model_dir)
-    prefix = chosen[1] if chosen else checkpoint.resolve(model_dir, "model_dir")
-    run = run_document.read(os.path.dirname(prefix))
-    with files.new_directory(target) as directory:
-        best_checkpoint.export(prefix, directory)
-        # The document in place of the copies: it says nothing of where the run was made.
-        files.remove([os.path.join(directory, RUN_NAME)])
-        if run:
-            run_document.write(directory, run_document.to_share(run))
-    _log.info("weights of %s: %s", prefix, target)
 
 
 def _write(model: LoadedModel, directory: str) -> list[str]:

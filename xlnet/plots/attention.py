@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from xlnet.plots import figure
+from xlnet.plots import masks
 
 if TYPE_CHECKING:
     from xlnet.inference.factorization import Attention
@@ -32,10 +32,9 @@ def draw_attention(path: str, attention: Attention) -> None:
     rows = len(attention.streams) * len(attention.layers)
     size = (heads * (panel + 0.12), rows * (panel + _TITLE))
     drawn = Figure(figsize=size, dpi=130)
-    drawn.subplots_adjust(left=0, right=1, bottom=0, top=1)
     space = {"wspace": 0.12 / panel, "hspace": _TITLE / panel}
-    panels = drawn.subplots(rows, heads, squeeze=False, gridspec_kw=space)
-    small: Any = dict(fontsize=6, color=figure.NOTES)
+    drawn.subplots_adjust(left=0, right=1, bottom=0, top=1, **space)
+    panels = drawn.subplots(rows, heads, squeeze=False)
     ticks: Any = dict(fontsize=6, parse_math=False)
     row = 0
     for stream, weights in attention.streams.items():
@@ -53,14 +52,14 @@ def draw_attention(path: str, attention: Attention) -> None:
                 axes.set_xticks([])
                 axes.set_yticks([])
             panels[row, 0].set_yticks(named, shown, **ticks)
-            panels[row, 0].set_ylabel("query", **small)
+            panels[row, 0].set_ylabel("query", fontsize=6)
             place = axes.inset_axes((1.05, 0, 0.08, 1))
             scale = drawn.colorbar(image, cax=place)
             scale.ax.tick_params(labelsize=5.5)
             row += 1
     for axes in panels[-1]:
         axes.set_xticks(named, shown, rotation=90, **ticks)
-        axes.set_xlabel("key", **small)
+        axes.set_xlabel("key", fontsize=6)
     top = 1 + _TITLE / size[1]
     drawn.text(0.5, top, title, fontsize=9, ha="center", va="bottom")
-    figure.save(drawn, path)
+    masks.save(drawn, path)

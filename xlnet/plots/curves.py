@@ -7,9 +7,9 @@ import json
 import math
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Optional
+from typing import NamedTuple
 
-from xlnet.plots import figure
+from xlnet.plots import masks
 from xlnet.settings.training import EVALUATIONS_NAME, JOURNAL_NAME
 from xlnet.support import files
 from xlnet.support.errors import wrong
@@ -46,22 +46,21 @@ def read(model_dir: str, flag: str) -> Curves:
             with open(kept, encoding="utf-8") as f:
                 found = json.load(f)
             for metric in dict.fromkeys((found["metric"], "loss")):
-                points = run.evaluated.setdefault(metric, [])
+                points = []
                 for one in found["evaluations"]:
-                    points.append((one["step"], _number(one.get(metric))))
+                    # null, an undefined metric, is a gap in its curve
+                    value = one.get(metric)
+                    points.append((one["step"], math.nan if value is None else value))
+                if points:
+                    run.evaluated[metric] = points
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         found = f"damaged {journal} or {EVALUATIONS_NAME} ({e!r})"
         raise wrong(flag, found, "a run") from None
-    if not run.training and not any(run.evaluated.values()):
+    if not run.training and not run.evaluated:
         found = f"no loss in {JOURNAL_NAME} and no evaluation in {EVALUATIONS_NAME}"
         expected = "a run that came to its first log line"
         raise wrong(f"{flag}: {model_dir}", found, expected)
     return run
-
-
-def _number(value: Optional[float]) -> float:
-    """A value of `evaluations.json`; null, an undefined metric, is a gap in its curve."""
-    return math.nan if value is None else float(value)
 
 
 def plot(path: str, runs: Sequence[Curves]) -> None:
@@ -77,14 +76,16 @@ def plot(path: str, runs: Sequence[Curves]) -> None:
     drawn = Figure(figsize=(8, height), dpi=110, layout="constrained")
     panels = drawn.subplots(len(metrics), 1, sharex=True, squeeze=False)[:, 0]
     for number, run in enumerate(runs):
-        color: Any = f"C{number % 10}"  # of matplotlib's ten
+        color = f"C{number % 10}"  # of matplotlib's ten
         if run.training:
-            line: Any = dict(linewidth=1.2, alpha=0.6, label=f"training, {run.name}")
-            panels[0].plot(*zip(*run.training), color=color, **line)
-        dots: Any = dict(marker="o", markersize=4, label=f"evaluation, {run.name}")
+            steps, losses = zip(*run.training)
+            label = f"training, {run.name}"
+            panels[0].plot(steps, losses, color=color, alpha=0.6, label=label)
         for metric, points in run.evaluated.items():
             panel = panels[metrics.index(metric)]
-            panel.plot(*zip(*points), linestyle="--", color=color, **dots)
+            steps, values = zip(*points)
+            label = f"evaluation, {run.name}"
+            panel.plot(steps, values, "o--", color=color, markersize=4, label=label)
     for panel, metric in zip(panels, metrics):
         panel.set_ylabel(metric)
         panel.grid(color="#dddddd", linewidth=0.6)
@@ -92,4 +93,4 @@ def plot(path: str, runs: Sequence[Curves]) -> None:
             for text in panel.legend(frameon=False, fontsize=8).get_texts():
                 text.set_parse_math(False)  # a $ in a name is a character
     panels[-1].set_xlabel("step")
-    figure.save(drawn, path)
+    masks.save(drawn, path)

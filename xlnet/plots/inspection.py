@@ -1,13 +1,9 @@
-"""Pretraining records as text and as counts.
-
-Shape letters: W sequences, Q tokens of a sequence.
-"""
+"""Pretraining records as text."""
 
 from __future__ import annotations
 
 import dataclasses
 import textwrap
-from typing import Optional
 
 import numpy as np
 
@@ -23,24 +19,6 @@ reused, A, B  the part that continues the text stream, and the two segments
 backward      shown in reading order; the model begins at the last token shown
 """
 _LABELS = ("B from elsewhere", "B continues A")
-
-
-@dataclasses.dataclass(frozen=True)
-class Sequences:
-    """Sequences as the trainer sees them in one epoch."""
-
-    input_ids: np.ndarray  # int32 [W,Q]
-    seg_ids: np.ndarray  # int32 [W,Q]
-    is_target: np.ndarray  # bool [W,Q]
-    rank: np.ndarray  # int32 [W,Q], see `permutation.ranks`
-    direction: np.ndarray  # int32 [W]
-    label: np.ndarray  # int32 [W]
-    starts_stream: np.ndarray  # int32 [W]
-
-    def segment_lengths(self, reuse_len: int) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens of A and of B without <sep> and <cls>, each int [W]."""
-        b = np.sum(self.seg_ids == 1, axis=1) - 1
-        return self.input_ids.shape[1] - reuse_len - 3 - b, b
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,15 +39,17 @@ class Records:
     permutation: Permutation
     seed: int
 
-    def read(self, stream: Optional[int], count: int) -> Sequences:
-        """The first sequences with the targets and orders of the first epoch.
+    def read(self, stream: int, count: int) -> dict[str, np.ndarray]:
+        """The first sequences of a text stream, with the targets and orders of the first epoch.
 
         Args:
-          stream: index of a text stream, or None for all of them side by side.
-          count: sequences of each text stream.
+          stream: index of the text stream.
+          count: W, of sequences.
 
         Returns:
-          `Sequences`; with all text streams W = count · streams, ordered by index, then stream.
+          by name, as of `input_pipeline.pretraining_batches`: `input_ids`, `seg_ids` and `rank`
+          int32 [W,Q], `direction`, `label` and `starts_stream` int32 [W]; and `is_target`
+          bool [W,Q].
 
         Raises:
           UserError: a damaged record file.
@@ -80,20 +60,21 @@ class Records:
             batches = input_pipeline.pretraining_batches(
                 self.directory,
                 self.manifest,
-                batch_size=self.manifest.num_streams if stream is None else 1,
+                batch_size=1,
                 permutation=self.permutation,
                 tokenizer=self.tokenizer,
                 seed=self.seed,
-                start_step=(stream or 0) * self.manifest.windows_per_stream,
+                start_step=stream * self.manifest.windows_per_stream,
             )
             found = list(batches.take(count).as_numpy_iterator())
         joined = {}
         for name in found[0]:
             joined[name] = np.concatenate([batch[name] for batch in found])
         is_target = np.zeros(joined["input_ids"].shape, bool)
-        rows, targets = np.nonzero(joined.pop("weights"))
-        is_target[rows, joined.pop("positions")[rows, targets]] = True
-        return Sequences(is_target=is_target, **joined)
+        rows, targets = np.nonzero(joined["weights"])
+        is_target[rows, joined["positions"][rows, targets]] = True
+        joined["is_target"] = is_target
+        return joined
 
 
 def positions_in_order(rank: np.ndarray, is_ordered: np.ndarray) -> np.ndarray:
@@ -114,29 +95,29 @@ def text(records: Records, stream: int, width: int) -> str:
     """The first sequence of a text stream as lines of at most `width` characters: its pieces with
     spaces between, of each part on lines of its own, and targets in brackets."""
     sequences, reuse_len = records.read(stream, 1), records.manifest.reuse_len
-    is_target = sequences.is_target[0]
-    positions = positions_in_order(sequences.rank[0], is_target)
+    is_target = sequences["is_target"][0]
+    positions = positions_in_order(sequences["rank"][0], is_target)
     pieces = []
-    for id, position in zip(sequences.input_ids[0], positions):
+    for id, position in zip(sequences["input_ids"][0], positions):
         piece = shown_piece(records.tokenizer, id)
         pieces.append(f"⟦{piece}⟧{position}" if position else piece)
 
     # A backward sequence is reversed, so that its words are readable; the numbers at its parts are
-    # positions in the order in which the model reads.
-    a_len, b_len = sequences.segment_lengths(reuse_len)
-    behind_a = reuse_len + a_len[0] + 1
+    # positions in the order in which the model reads. After A and B there are <sep>, then <cls>.
+    behind_a = len(pieces) - 1 - np.sum(sequences["seg_ids"] == 1)
     parts = [
         ("reused", 0, reuse_len),
         ("A", reuse_len, behind_a),
         ("B", behind_a, len(pieces)),
     ]
-    is_backward = sequences.direction[0] == 1
+    is_backward = sequences["direction"][0] == 1
     direction = "backward" if is_backward else "forward"
-    begins = ", the stream begins" if sequences.starts_stream[0] else ""
+    begins = ", the stream begins" if sequences["starts_stream"][0] else ""
+    label = _LABELS[sequences["label"][0]]
     lines = [
-        f"stream {stream}, sequence 0: {direction}, {_LABELS[sequences.label[0]]}{begins}",
+        f"stream {stream}, sequence 0: {direction}, {label}{begins}",
         f"{is_target.sum()} of {len(pieces)} tokens predicted, {is_target[:reuse_len].sum()} of "
-        f"them in the reused part; A {a_len[0]} tokens, B {b_len[0]}",
+        f"them in the reused part",
     ]
     for name, start, end in reversed(parts) if is_backward else parts:
         inside = pieces[start:end]
@@ -152,18 +133,3 @@ def text(records: Records, stream: int, width: int) -> str:
             break_on_hyphens=False,
         )
     return "\n".join(lines) + "\n"
-
-
-def summary(sequences: Sequences, reuse_len: int) -> list[str]:
-    """Lines with counts over all sequences."""
-    count, tokens = len(sequences.label), sequences.input_ids.size
-    targets, backward = sequences.is_target.sum(), sequences.direction.sum()
-    a_len, b_len = sequences.segment_lengths(reuse_len)
-    return [
-        f"{count:,} sequences, {tokens:,} tokens",
-        f"{targets:,} targets, {100 * targets / tokens:.2f} % of the tokens",
-        f"{count - backward:,} sequences forward, {backward:,} backward",
-        f"A of on average {a_len.mean():.1f} tokens, B of {b_len.mean():.1f}; B continues A in "
-        f"{100 * sequences.label.mean():.2f} %",
-        f"{sequences.starts_stream.sum():,} sequences begin a stream",
-    ]

@@ -3,7 +3,6 @@
 import dataclasses
 import enum
 import math
-import operator
 import types
 import typing
 from collections.abc import Sequence
@@ -159,18 +158,23 @@ def check_limits(field: "dataclasses.Field[Any]", value: Any, before: str = "") 
         raise wrong(where, repr(value), f"one of {', '.join(limits['choices'])}")
     if isinstance(value, float) and not math.isfinite(value):
         raise wrong(where, repr(value), "a finite number")
-    parts, is_right = [], True
-    for words, bound, holds in (
-        ("at least", limits["minimum"], operator.ge),
-        ("at most", limits["maximum"], operator.le),
-        ("more than", limits["above"], operator.gt),
-        ("less than", limits["below"], operator.lt),
-    ):
-        if bound is not None:
-            parts.append(f"{words} {bound:g}")
-            is_right = is_right and holds(value, bound)
+    minimum, maximum = limits["minimum"], limits["maximum"]
+    above, below = limits["above"], limits["below"]
+    bounds, is_right = [], True
+    if minimum is not None:
+        bounds.append(f"at least {minimum:g}")
+        is_right = value >= minimum
+    if above is not None:
+        bounds.append(f"more than {above:g}")
+        is_right = is_right and value > above
+    if maximum is not None:
+        bounds.append(f"at most {maximum:g}")
+        is_right = is_right and value <= maximum
+    if below is not None:
+        bounds.append(f"less than {below:g}")
+        is_right = is_right and value < below
     if not is_right:
-        raise wrong(where, repr(value), " and ".join(parts))
+        raise wrong(where, repr(value), " and ".join(bounds))
 
 
 @dataclasses.dataclass(frozen=True)
