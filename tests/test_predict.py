@@ -100,19 +100,6 @@ def test_an_evaluation_has_the_precision_that_is_given(tmp_path, monkeypatch):
     assert [network.precision for network in seen] == ["fp32", "bf16"]
 
 
-def test_a_form_of_another_task_type_is_refused(tmp_path):
-    done = command.run(
-        "xlnet predict",
-        model_dir=make_model(tmp_path / "model", "spans"),
-        input="-",
-        input_format="conll",
-    )
-    assert (
-        done.returncode == 1
-        and "input_format: found 'conll', expected one of json" in done.stderr
-    )
-
-
 def test_columns_of_other_names_are_given_by_the_flag_of_the_error(tmp_path, model_of):
     """Also the words of a tagger, whose flag had no effect."""
     (tmp_path / "new.csv").write_text("body\nkamat\nka\n")

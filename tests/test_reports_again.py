@@ -191,29 +191,6 @@ def test_a_report(folder, index, monkeypatch, caplog, tmp_path):
     assert expected[1] is None or re.search(expected[1], log)
 
 
-def test_every_report_is_tried():
-    folders = {path.parent.name for path in REPORTS.glob("*/case.json")}
-    assert folders == {*CASES, *ELSEWHERE, *BELOW}
-    assert all(
-        len(list(commands_of(folder))) == len(cases) for folder, cases in CASES.items()
-    )
-    for folder, name in ELSEWHERE.items():
-        assert folder in (ROOT / "tests" / name).read_text(encoding="utf-8")
-
-
-def test_an_unknown_label_of_thousands_is_a_short_error(monkeypatch):
-    monkeypatch.chdir(REPORTS / "three_thousand_labels")
-    verb, flags = next(commands_of("three_thousand_labels"))
-    task = custom.resolve_task(
-        tasks.settings(
-            "train.csv", ClassifierSettings, text_a_column="text", dev_share=0.0
-        )
-    )
-    with pytest.raises(errors.UserError, match="new.csv:2: unknown label ") as e:
-        task.reader.read("new.csv", need_labels=True)
-    assert len(task.labels) > 2000 and len(str(e.value)) < 1000
-
-
 # ---- arguments_in_c_locale: a locale that is not UTF-8
 
 

@@ -228,33 +228,6 @@ def test_refused_in_one_line(tmp_path, name):
     assert "\n" not in str(e.value)
 
 
-def test_a_table_without_names_says_how_to_read_it(tmp_path):
-    (tmp_path / "t.csv").write_text("a,x\nb,y\n")
-    with pytest.raises(UserError, match="no column 'text' in a, x.*--header"):
-        read(tmp_path / "t.csv")
-    (tmp_path / "pandas.csv").write_text(",review,label\n0,a,x\n")
-    with pytest.raises(UserError, match="in '', review, label.*--text_a_column"):
-        read(tmp_path / "pandas.csv")
-    (tmp_path / "t.jsonl").write_text('{"review": "a", "label": "x"}\n')
-    with pytest.raises(UserError, match="in review, label.*--text_a_column"):
-        read(tmp_path / "t.jsonl")
-    assert read(
-        tmp_path / "t.csv", text_a_column="1", label_column="2", header="none"
-    ) == (("x", "y"), [("a", "x"), ("b", "y")])
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        '{"data": [{"text": "a", "label": "x", "n": NaN}, {"text": "b", "label": "y"}]}',
-        ' \n[{"text": "a", "label": "x"}, {"text": "b", "label": "y"}]',
-    ],
-)
-def test_json_of_a_table(tmp_path, content):
-    (tmp_path / "t.json").write_text(content)
-    assert read(tmp_path / "t.json")[1] == [("a", "x"), ("b", "y")]
-
-
 # ---- which file is which split
 
 
@@ -327,22 +300,6 @@ def test_named_files(tmp_path):
         )
 
 
-@pytest.mark.parametrize(
-    "changes, needs",
-    [
-        (dict(), True),
-        (dict(train_file="a"), False),
-        (dict(train_file="a", do_eval=True), False),
-        (dict(do_train=False, do_eval=True, dev_file="a"), False),
-        (dict(do_train=False, do_eval=True, train_file="a"), False),
-        (dict(do_train=False, do_eval=True, train_file="a", eval_split="test"), True),
-        (dict(do_train=False, do_predict=True, dev_file="a"), True),
-    ],
-)
-def test_when_data_dir_is_needed(changes, needs):
-    assert settings("", **changes).needs_data_dir == needs
-
-
 def test_all_examples_of_one_file_are_evaluated_where_nothing_is_trained(tmp_path):
     make(tmp_path, "new.csv")
     task = custom.resolve_task(
@@ -401,20 +358,6 @@ def test_faulty_rows_are_skipped_and_counted(
             settings(tmp_path / name, group, dev_share=0.0, **more)
         )
         read_rows(task, "", "train")
-
-
-def test_faulty_rows_do_not_change_which_rows_are_held_out(tmp_path):
-    """The same as of the file without them."""
-    rows = ["{},{}\n".format(i, "" if i % 3 else "xy"[i % 2]) for i in range(300)]
-    held_out = {}
-    for name, kept in (("all.csv", rows), ("sound.csv", rows[::3])):
-        (tmp_path / name).write_text("text,label\n" + "".join(kept))
-        task = custom.resolve_task(
-            settings(tmp_path / name, on_error="skip", dev_share=0.3)
-        )
-        held_out[name] = [(row.pairs, row.label) for row in read_rows(task, "", "dev")]
-    assert held_out["all.csv"] == held_out["sound.csv"]
-    assert 15 < len(held_out["sound.csv"]) < 45
 
 
 # ---- metrics

@@ -1,6 +1,5 @@
 """train_gpu.py from the command line: trains, resumes, evaluates, starts from weights, refuses."""
 
-import dataclasses
 import json
 import re
 import shutil
@@ -14,8 +13,6 @@ from helpers.paths import RELEASED
 from helpers.pretraining import flags_of, losses, train, weights
 
 from xlnet.corpus import record_files
-from xlnet.corpus.manifest import Manifest
-from xlnet.engine import checkpoint
 from xlnet.pretraining import resolve
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import ArchitectureSettings, NetworkSettings
@@ -99,32 +96,6 @@ def test_any_checkpoint_is_evaluated_without_training(place, trained):
         **dict(bare, num_predict=4),
     )
     assert held_out(other.stdout) != held_out(trained.stdout)[-1:]
-
-
-@pytest.mark.slow
-def test_weights_alone_are_evaluated(place, trained):
-    """As released ones are: without a step, and without the settings of a run."""
-    folder = place / "alone"
-    shutil.copytree(
-        place / "whole", folder, ignore=shutil.ignore_patterns("*.json", "model.ckpt*")
-    )
-    (folder / "checkpoint").unlink()
-    shutil.copy(place / "whole" / "xlnet_config.json", folder)
-    checkpoint.write_arrays(
-        str(folder / "xlnet_model.ckpt"),
-        checkpoint.read_weights(checkpoint.resolve(str(place / "whole"))),
-    )
-    done = train(
-        place,
-        "none",
-        init_checkpoint=folder,
-        model_config_path=None,
-        record_info_dir=place / "heldout",
-        do_eval=True,
-    )
-    assert done.returncode == 0, done.stderr
-    (found,), (expected,) = held_out(done.stdout), held_out(trained.stdout)[-1:]
-    assert found[0] == "0" and found[1:] == expected[1:]
 
 
 def test_the_model_directory_can_be_used_alone(place, trained, graph):
@@ -350,32 +321,3 @@ def test_remote_records_train_as_those_on_a_disk(place):
         ),
     )
     assert "model_dir: found none, expected one: ram://heldout is not" in refused.stderr
-
-
-def test_records_that_are_elsewhere_or_of_another_vocabulary(place):
-    refused = lambda **changes: command.refused(
-        "train_gpu.py", *flags_of(place, "refused", **changes)
-    )
-    assert "record_info_dir: found no such directory: {}".format(
-        place / "trian"
-    ) in refused(record_info_dir=place / "trian")
-    assert "eval_record_info_dir: found no such directory: %s" % (
-        place / "hedlout"
-    ) in refused(eval_record_info_dir=place / "hedlout")
-    assert "n_token: found 5, expected " in refused(n_token=5)
-    assert f"record_info_dir: found no manifest.json in {place}, expected" in refused(
-        record_info_dir=place
-    )
-    other = shutil.copytree(place / "heldout", place / "other")
-    manifest = Manifest.read(str(other))
-    (other / "manifest.json").write_text(
-        json.dumps(
-            dataclasses.asdict(dataclasses.replace(manifest, sp_model_sha256="0" * 64))
-        )
-    )
-    line = refused(eval_record_info_dir=other)
-    assert line.startswith(
-        f"train_gpu.py: eval_record_info_dir: {other}: sp_model_sha256: found 0000"
-    )
-    assert line.endswith(f"as of the records in {place / 'train'}")
-    assert not (place / "refused").exists()

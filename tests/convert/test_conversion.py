@@ -224,18 +224,6 @@ def penalized_pieces(vocabulary):
     return found
 
 
-def test_a_folder_without_a_vocabulary_is_refused(folder, tmp_path):
-    model = folder("lm")
-    (model.path / "spiece.model").unlink()
-    with pytest.raises(UserError, match="^spiece_model_file: found no such file: "):
-        model.convert(tmp_path / "out")
-
-
-def test_another_cleaning_is_refused(folder, tmp_path):
-    with pytest.raises(UserError, match="remove_space: found False"):
-        folder().edit_tokenizer(remove_space=False).convert(tmp_path / "out")
-
-
 # ---- tasks
 
 

@@ -1,7 +1,6 @@
 """Files around the code: citation, container, templates."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -87,42 +86,6 @@ def test_a_release_checks_versions_and_makes_links_absolute(tmp_path):
     assert not re.search(r"\]\((?!https://|#)|(src|href)=\"(?!https://)", text)
     metadata = (tmp_path / "pyproject.toml").read_text(encoding="utf-8")
     assert '\n[project.urls]\nRepository = "https://example.org/a/xlnet"\n' in metadata
-
-
-@pytest.mark.parametrize(
-    "setup_of_other, smoke, tests, changes, status, said",
-    (
-        (0, 0, 0, {}, 0, ""),
-        (0, 1, 0, {}, 1, "smoke suite on TensorFlow 2.15 failed"),
-        (4, 0, 0, {}, 0, "left out: no Python fits"),
-        (1, 1, 0, {"CI_OTHER": "no"}, 0, ""),
-    ),
-)
-def test_the_status_of_ci_is_that_of_all_and_its_last_line_the_tests(
-    tmp_path, setup_of_other, smoke, tests, changes, status, said
-):
-    """With programs that do nothing in the places of those that it starts."""
-    for path, text in {
-        "scripts/setup.sh": f'[ -z "$VENV" ] || exit {setup_of_other}',
-        "scripts/run_tests.sh": f"case $* in *@*) exit {smoke} ;; esac\necho all $*; exit {tests}",
-        ".venv/bin/python": '[ "$1" != -c ] || echo 2.21',
-    }.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(f"#!/bin/bash\n{text}\n")
-        (tmp_path / path).chmod(0o755)
-    (tmp_path / ".ci").mkdir()
-    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
-    done = subprocess.run(
-        [tmp_path / ".ci" / "run", "-x"],
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        env={"PATH": os.environ["PATH"], **changes},
-    )
-    assert done.returncode == status and said in done.stdout, done.stdout
-    assert ".ci/run: " not in done.stdout or said
-    assert done.stdout.endswith("\nall --full -x\n")
 
 
 def instructions():

@@ -52,13 +52,6 @@ def test_operations_are_those_of_the_graph(graph, name, recompute):
     )
 
 
-@pytest.mark.skipif(ON_GPU, reason="is about machines without one")
-def test_without_a_gpu_nothing_is_timed(capsys):
-    with pytest.raises(UserError, match="device: found TensorFlow finds no GPU"):
-        run.main(run.BenchmarkSettings(device="gpu", works="infer"))
-    assert not capsys.readouterr().out
-
-
 def test_parameters_are_those_of_the_released_models():
     assert costs.parameters(base()) == 116718336 + 32000
     large = json.loads(

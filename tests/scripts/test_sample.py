@@ -117,33 +117,6 @@ def test_vocabulary_has_the_special_ids_and_repeats(sample, short_text):
     assert not any(piece != piece.lower() for piece in pieces)
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (
-            ["--vocab_size=30000"],
-            "vocab_size: found 30000, expected a size that the text",
-        ),
-        (["--vocab_size=20"], "vocab_size: found 20, expected a size that"),
-        (["--input_glob=none.txt"], "input_glob: found no file that matches"),
-    ],
-)
-def test_bad_vocabulary_requests_are_refused_in_one_line(
-    sample, short_text, arguments, message
-):
-    done = run(
-        "data vocabulary",
-        "--input_glob=short.txt",
-        "--sp_path=c.model",
-        "--vocab_size=400",
-        *arguments,
-        cwd=sample,
-    )
-    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
-    assert message in done.stderr
-    assert not (sample / "c.model").exists()
-
-
 # ---- the scripts that run everything on it
 
 

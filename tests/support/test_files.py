@@ -41,18 +41,6 @@ def test_the_disk_has_a_file_before_it_has_its_name(tmp_path, done):
     assert rest == [("replace", "x"), ("sync", tmp_path.name)]
 
 
-def test_and_all_files_of_a_directory(tmp_path, done):
-    with files.new_directory(str(tmp_path / "new")) as directory:
-        os.mkdir(os.path.join(directory, "part"))
-        for name in ("a", "part/b"):
-            with open(os.path.join(directory, name), "w", encoding="utf-8") as f:
-                f.write(name)
-    place = [action for action, _ in done].index("replace")
-    before = {name.partition(".partial-")[0] for _, name in done[:place]}
-    assert before == {"a", "b", "part", "new"}
-    assert done[place:] == [("replace", "new"), ("sync", tmp_path.name)]
-
-
 def test_what_a_killed_run_left_goes(tmp_path):
     (tmp_path / "new.partial-0a1b2c3d").mkdir()
     (tmp_path / "x.partial-0a1b2c3e").write_text("half")
