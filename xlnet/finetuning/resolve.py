@@ -145,7 +145,7 @@ def derived(
             batch = 16
         if num_rows < 320:
             batch = 8
-        batch = parts * math.ceil(batch / parts)
+        batch = parts * math.ceil(min(batch, num_rows) / parts)
     epochs = settings.epochs
     if epochs is None and optimization.train_steps is None:
         epochs = math.ceil(min(20, max(3, 300 * batch / num_rows)))
