@@ -81,7 +81,6 @@ class Computing:
                 "later",
                 {"retry-after": "1"},
             )
-
         self.rows += count
         try:
             yield
@@ -135,8 +134,8 @@ class Computing:
                     await asyncio.wait({work}, timeout=limits.JOIN_SECONDS)
                 if len(gathered) == count:
                     break
-                futures.clear()  # what runs is dropped
-                await asyncio.wait({work})
+                futures.clear()  # so that what runs is dropped
+                await asyncio.gather(work, return_exceptions=True)
             del self._gathered[name]
             await asyncio.wait({work})
         error = work.exception()
