@@ -14,10 +14,6 @@ from helpers.pretraining import flags_of, losses, train, weights
 
 from xlnet.corpus import record_files
 from xlnet.pretraining import resolve
-from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.network import ArchitectureSettings, NetworkSettings
-from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.settings.training import OptimizationSettings
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 
@@ -44,21 +40,6 @@ def held_out(text):
     return re.findall(
         r"held out: step (\d+)  loss (\S+)  ppl (\S+)  bits/token (\S+)", text
     )
-
-
-def test_lengths_that_follow_from_the_records_are_not_of_the_model(place):
-    """Weights went on with the few targets and short orders of their first, shorter records."""
-    settings = PretrainingSettings(
-        record_info_dir=str(place / "train"),
-        model_dir=str(place / "lengths"),
-        model_config_path="tiny",
-        train_batch_size=4,
-    )
-    groups = ArchitectureSettings(), NetworkSettings(), OptimizationSettings()
-    run = resolve.resolve(settings, *groups, DeviceSettings(device="cpu"), ())
-    kept = run.document.resolved
-    assert (run.settings.num_predict, run.settings.perm_size) == (5, 16)
-    assert (kept["num_predict"], kept["perm_size"]) == (0, 0)
 
 
 @pytest.mark.slow
@@ -96,22 +77,6 @@ def test_any_checkpoint_is_evaluated_without_training(place, trained):
         **dict(bare, num_predict=4),
     )
     assert held_out(other.stdout) != held_out(trained.stdout)[-1:]
-
-
-def test_the_model_directory_can_be_used_alone(place, trained, graph):
-    import tensorflow.compat.v1 as tf
-
-    import xlnet
-
-    folder = place / "whole"
-    config = xlnet.XLNetConfig(json_path=str(folder / "xlnet_config.json"))
-    assert (folder / "spiece.model").read_bytes() == (place / "sp.model").read_bytes()
-    run = xlnet.RunConfig(False, False, False, 0.0, 0.0)
-    ids = tf.zeros([4, 1], tf.int32)
-    xlnet.XLNetModel(config, run, ids, ids, None, inp_q=tf.zeros([4, 1]))
-    stored = weights(place, "whole")
-    assert {v.op.name for v in tf.trainable_variables()} <= set(stored)
-    assert not any("memory" in name for name in stored)
 
 
 def test_a_resumed_run_is_the_uninterrupted_run(place, trained):

@@ -1,7 +1,6 @@
 """Starting from released checkpoints: found, compared, refused."""
 
 import os
-import pathlib
 import shutil
 
 import numpy as np
@@ -222,23 +221,6 @@ def test_outputs_of_an_independent_implementation(graph, name, mem_len):
     assert len(new_mems) == (config.n_layer if mem_len else 0)
     for i, memory in enumerate(new_mems):
         assert_close(memory, array[f"{name}_new_mems_{i}"], f"memory {i}")
-
-
-def test_the_newest_is_found_in_a_relative_directory_and_when_moved(
-    tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    for directory in ("model", str(tmp_path / "other")):
-        os.mkdir(directory)
-        (pathlib.Path(directory) / "model.ckpt-7.index").touch()
-        checkpoint.write_state_file(directory)
-        assert tf.train.latest_checkpoint(directory) == os.path.join(
-            directory, "model.ckpt-7"
-        )
-        os.rename(directory, directory + "_moved")
-        assert tf.train.latest_checkpoint(directory + "_moved").endswith(
-            "_moved/model.ckpt-7"
-        )
 
 
 def test_a_checkpoint_is_there_once_its_index_is(graph, tmp_path, monkeypatch):

@@ -4,18 +4,16 @@ second run in the directory, Ctrl-C."""
 import json
 import os
 import re
-import resource
 import shutil
 import signal
 
 import pytest
 from helpers.finetuning import assert_same
-from helpers.pretraining import curve, start, train, weights
+from helpers.pretraining import curve, train, weights
 
 from xlnet.engine import progress
 from xlnet.engine.estimator import CheckpointOutputs
 from xlnet.pretraining.held_out import HeldOut
-from xlnet.pretraining.run import PretrainingRun
 
 RUN = dict(train_steps=6, save_steps=2, eval_steps=2, max_save=0, n_layer=1)
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
@@ -132,17 +130,6 @@ def test_what_is_left_out_is_that_of_the_run(place, run, whole):
     assert different == {"model_dir", "train_steps", "log_steps"}
 
 
-def test_data_that_end_too_early_are_an_error(place, run, monkeypatch):
-    """As of several replicas, of which one has a damaged record: the run ended with status 0."""
-    real = PretrainingRun.batches
-    monkeypatch.setattr(
-        PretrainingRun, "batches", lambda self, start: real(self, start).take(2)
-    )
-    done = train(place, "ends_early", **run)
-    assert done.returncode == 1 and len(done.errors) == 1
-    assert "found the end of the data at step 2:" in done.errors[0]
-
-
 @pytest.mark.parametrize("step", (0, 2))
 def test_a_signal_ends_an_evaluation(place, run, whole, monkeypatch, step):
     """It is made when the run resumes."""
@@ -163,28 +150,6 @@ def test_a_signal_ends_an_evaluation(place, run, whole, monkeypatch, step):
     assert done.returncode == 0
     assert re.search(r"^held out: step (\d)", done.stdout, re.M)[1] == str(step)
     check_same(place, name)
-
-
-def test_a_checkpoint_beyond_the_limit_of_file_size_is_an_error(place):
-    """TensorFlow's error is of the class that means the end of the data elsewhere."""
-    wide = json.loads((place / "tiny.json").read_text())
-    (place / "wide.json").write_text(json.dumps(dict(wide, d_inner=16384, n_layer=1)))
-    process = start(
-        place,
-        "too_large",
-        before=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000)),
-        model_config_path=place / "wide.json",
-        train_steps=4,
-        save_steps=2,
-    )
-    printed, _ = process.communicate(timeout=300)
-    assert process.returncode == 1, printed
-    line = printed.splitlines()[-1]
-    folder = re.escape(str(place / "too_large"))
-    assert re.fullmatch(rf"train_gpu.py: {folder}/\S+: [Ff]ile too large.*", line), (
-        printed
-    )
-    assert "Traceback" not in printed
 
 
 def test_ctrl_c_saves_and_goes_on(place, run, whole, monkeypatch):

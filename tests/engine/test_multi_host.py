@@ -285,23 +285,16 @@ def start_one(place, name, addresses, index, **changes):
     )
 
 
-@pytest.mark.parametrize(
-    "number, status, last",
-    (
-        (signal.SIGINT, 130, "train_gpu.py: stopped"),
-        (signal.SIGTERM, -signal.SIGTERM, None),
-    ),
-)
 @pytest.mark.slow
-def test_a_waiting_host_hears_signals(place, number, status, last):
+def test_a_waiting_host_hears_signals(place):
     host = start_one(place, "waiting", local_addresses(2), 1)
     line = host.stdout.readline()
     assert line.endswith("waiting until all of them are there\n"), line
     time.sleep(0.5)
-    host.send_signal(number)
-    rest = host.communicate(timeout=20)[0].strip().split("\n")
-    assert host.returncode == status
-    assert rest == [last or ""]
+    host.send_signal(signal.SIGINT)
+    rest = host.communicate(timeout=20)[0].strip()
+    assert host.returncode == 130
+    assert rest == "train_gpu.py: stopped"
 
 
 @pytest.mark.slow

@@ -13,13 +13,10 @@ import tensorflow.compat.v1 as tf
 from helpers import command
 from helpers.paths import ROOT
 from helpers.pretraining import (
-    LENGTH,
-    ROWS,
     TINY,
     VOCABULARY,
     curve,
     features,
-    flags_of,
     run_of,
     train,
     weights,
@@ -29,10 +26,8 @@ from xlnet.corpus.manifest import Manifest
 from xlnet.engine import loop, progress
 from xlnet.engine.devices import Devices
 from xlnet.model import stateless_random
-from xlnet.pretraining import objectives
 from xlnet.pretraining.held_out import outputs
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.fields import default_of
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
@@ -277,43 +272,6 @@ def test_the_best_checkpoint_has_the_averages_as_weights(place, reported):
     )
 
 
-@pytest.mark.slow
-def test_all_settings_are_written(place, reported):
-    """Each with its value, whether a flag gave it or nobody did; the architecture among them."""
-    expected = {
-        field.name: default_of(field)
-        for group in GROUPS
-        for field in dataclasses.fields(group)
-    }
-    expected.update(json.loads((place / "tiny.json").read_text()))
-    expected.update(
-        flag[2:].split("=", 1)
-        for flag in flags_of(place, "reported", **reported_run(place))
-    )
-    for name in (
-        "model_config_path",
-        "allow_changes",
-    ):  # of the command, not of the run
-        del expected[name]
-    expected["precision"] = "fp32"
-    document = json.loads((place / "reported" / "run.json").read_text())
-    kept = document["resolved"]
-    manifests = {
-        name: Manifest.read(expected[name])
-        for name in ("record_info_dir", "eval_record_info_dir")
-    }
-    assert (
-        document["text"]["spiece_sha256"]
-        == manifests["record_info_dir"].sp_model_sha256
-    )
-    assert document["read"] == {
-        name: manifest.digest for name, manifest in manifests.items()
-    }
-    assert {name: str(value) for name, value in kept.items()} == {
-        name: str(value) for name, value in expected.items() if value is not None
-    }
-
-
 @pytest.mark.parametrize("objective", ("permutation", "causal", "masked"))
 @pytest.mark.slow
 def test_memories_are_carried_through_evaluation(objective):
@@ -357,19 +315,6 @@ def test_what_is_masked_in_an_evaluation_depends_on_the_sequence_alone(place):
         assert done.returncode == 0, done.stderr
         found += re.findall(r"held out: step \d+  loss (\S+)", done.stdout)
     assert len(found) == 6 and len(set(found)) == 1
-
-
-def test_the_causal_objective_says_where_its_targets_are(graph):
-    """Also where records have as many slots as it has targets."""
-    batch = features()
-    batch["positions"] = tf.zeros([ROWS, LENGTH - 1], tf.int32)
-    targets = objectives.find("causal").targets(batch, [1])
-    with tf.Session() as session:
-        positions, ids, tokens = session.run(
-            [targets["positions"], targets["ids"], batch["input_ids"]]
-        )
-    assert positions.tolist() == [list(range(1, LENGTH))] * ROWS
-    np.testing.assert_array_equal(ids, np.take_along_axis(tokens, positions, axis=1))
 
 
 GOOD = dict(loss=3.0, gradient_norm=1.0, gradient_scale=1.0)

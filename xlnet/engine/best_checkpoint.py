@@ -55,13 +55,10 @@ class BestCheckpoint:
                 values[name] = math.nan if value is None else value
             self.evaluations.append(values)
 
-    def has(self, step: int) -> bool:
-        """Whether `step` was evaluated."""
-        return any(one["step"] == step for one in self.evaluations)
-
-    def go_back_to(self, step: int) -> None:
-        """Drops the evaluations after `step`, from which the run resumes."""
+    def go_back_to(self, step: int) -> bool:
+        """Drops the evaluations after `step`, from which the run resumes; whether it is one."""
         self.evaluations = [one for one in self.evaluations if one["step"] <= step]
+        return bool(self.evaluations) and self.evaluations[-1]["step"] == step
 
     def add(self, step: int, result: dict[str, Any], prefix: Optional[str]) -> None:
         """Adds an evaluation, and exports the checkpoint of `step` if it is the best so far.

@@ -131,12 +131,12 @@ def _resume(
     makes up its evaluation."""
     model_dir, last = run.settings.model_dir, run.optimization.train_steps
     first = checkpoint.step_of(model_dir)
-    selection.go_back_to(first)
+    is_evaluated = selection.go_back_to(first)
     if run.devices.is_chief:
         files.remove_unfinished(model_dir)
         checkpoint.remove_unfinished(model_dir)
         recurrent_memory.forget(model_dir)
-        if _is_due(run, evaluator, first) and not selection.has(first):
+        if _is_due(run, evaluator, first) and not is_evaluated:
             _evaluate(run, selection, evaluator, first)
     if first >= last:
         _log.info("the run in %s has all of its %d steps", model_dir, last)

@@ -298,17 +298,15 @@ def minimize(
     # gradients in place of them, and not those of the embedding.
     variables = tf.trainable_variables()
     names = [base_name(variable) for variable in variables]
-    n_layer = 0  # lower layers may be frozen, and so not trainable
-    for name in names:
-        layer = layer_of(name)
-        if layer is not None:
-            n_layer = max(n_layer, layer + 1)
+    # Lower layers may be frozen, and so not trainable.
+    layers = [layer_of(name) for name in names]
+    n_layer = 1 + max((layer for layer in layers if layer is not None), default=-1)
     rate_factors = {}
     for number, name in enumerate(names):
         factor = layer_rate_factor(name, settings.lr_layer_decay_rate, n_layer)
         if not settings.legacy_optimizer:
             rate_factors[name] = factor
-        elif layer_of(name) is not None:
+        elif layers[number] is not None:
             clipped[number] *= factor
 
     # The update.
