@@ -28,10 +28,10 @@ from xlnet.commands import cli
 from xlnet.settings.fields import setting
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.support import files
-from xlnet.tasks import custom
+from xlnet.tasks import known
+from xlnet.tasks.contract import THRESHOLD
 from xlnet.tasks.evaluation import best_threshold
 from xlnet.tasks.files import parsing
-from xlnet.tasks.types.contract import THRESHOLD
 
 ROWS = 500  # of a setting; other numbers are in `settings_in`
 
@@ -209,11 +209,11 @@ def of_words(name, case, metric):
         do_train=True,
         **case.flags,
     )
-    task = custom.resolve_task(settings)
+    task = known.resolve_task(settings)
     parts = parsing.read_parts(task, case.path, "train", True)
-    gold = {part: task.scorer.gold_labels(rows) for part, rows in parts.items()}
+    gold = {part: task.gold_labels(rows) for part, rows in parts.items()}
     words = TfidfVectorizer(token_pattern=r"\w" if "Chinese" in name else r"\w+")
-    choices = task.head.num_choices(False)
+    choices = task.num_choices(False)
     texts = {}
     for part, rows in parts.items():
         texts[part] = []
@@ -235,7 +235,7 @@ def of_words(name, case, metric):
     threshold = THRESHOLD
     if gold["dev"].ndim > 1:
         threshold = best_threshold(values, gold["dev"])
-    return task.scorer.evaluate(values, gold["dev"], threshold)[metric]
+    return task.evaluate(values, gold["dev"], threshold)[metric]
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.fields import Settings, required, setting
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
-from xlnet.tasks import custom
+from xlnet.tasks import known
 
 _TIMEOUT = 300  # of a request [s]
 _PAUSE = 2  # in which a heavy request begins [s]
@@ -113,7 +113,7 @@ def make_classifier(directory, config, tokenizer):
         predict_file="-",
         max_seq_length=512,
     )
-    task = custom.resolve_task(tuned_with, {"labels": ["no", "yes"]})
+    task = known.resolve_task(tuned_with, {"labels": ["no", "yes"]})
     document = task_settings.document_of(tuned_with, NetworkSettings(), task, tokenizer)
     run_document.write(directory, document, config, tokenizer)
     with tf.Graph().as_default():

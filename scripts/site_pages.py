@@ -45,10 +45,8 @@ API = {
         "xlnet.support.errors.UserError",
     ),
     "Task types": (
-        "xlnet.tasks.types.contract.TaskType",
-        "xlnet.tasks.types.contract.Reader",
-        "xlnet.tasks.types.contract.Head",
-        "xlnet.tasks.types.contract.Scorer",
+        "xlnet.tasks.task.TaskFields",
+        "xlnet.tasks.contract.Task",
     ),
 }
 

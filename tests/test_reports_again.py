@@ -19,7 +19,7 @@ from helpers.tasks import read_rows
 from xlnet.corpus import processes
 from xlnet.settings.finetuning import ClassifierSettings, TaggerSettings
 from xlnet.support import errors, files, system
-from xlnet.tasks import custom
+from xlnet.tasks import known
 
 REPORTS = ROOT / "tests" / "reports"
 GROUPS = {"classify": ClassifierSettings, "tag": TaggerSettings}
@@ -134,7 +134,7 @@ def read(verb, flags):
     }
     if "config" in flags:
         assert files.read_json(flags["config"], "config") == {"train_batch_size": 2}
-    task = custom.resolve_task(
+    task = known.resolve_task(
         tasks.settings(
             **{
                 **{

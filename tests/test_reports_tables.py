@@ -19,7 +19,7 @@ from sklearn import metrics as sklearn_metrics
 
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.support.errors import UserError
-from xlnet.tasks import custom
+from xlnet.tasks import known
 from xlnet.tasks.known import TASKS
 
 REPORTS = ROOT / "tests" / "reports"
@@ -32,7 +32,7 @@ def settings(data_dir, group=ClassifierSettings, **changes):
 
 def read(path, **changes):
     """(labels, [(text, label), ...]) of a file to train on."""
-    task = custom.resolve_task(settings(path, dev_share=0.0, **changes))
+    task = known.resolve_task(settings(path, dev_share=0.0, **changes))
     rows = read_rows(task, str(path), "train")
     return task.labels, [(row.pairs[0][0], row.label) for row in rows]
 
@@ -145,7 +145,7 @@ def test_parquet(tmp_path, monkeypatch):
     )
     assert read(path, **MANY) == (("x", "y"), [("a", ("x",)), ("b", ("x", "y"))])
     assert (
-        custom.resolve_task(settings(tmp_path, **MANY)).files.by_split["train"]
+        known.resolve_task(settings(tmp_path, **MANY)).files.by_split["train"]
         == "train.parquet"
     )
     parquet.write_table(
@@ -160,7 +160,7 @@ def test_parquet(tmp_path, monkeypatch):
         path,
     )
     (first,) = read_rows(
-        custom.resolve_task(
+        known.resolve_task(
             settings(
                 tmp_path,
                 text_a_column="text,day,cost",
@@ -249,7 +249,7 @@ def make(directory, *names, rows=20):
 )
 def test_names_of_the_validation_file(tmp_path, name):
     make(tmp_path, "train.csv", name, "test.csv")
-    task = custom.resolve_task(settings(tmp_path))
+    task = known.resolve_task(settings(tmp_path))
     assert task.files.by_split == {
         "train": "train.csv",
         "dev": name,
@@ -257,20 +257,20 @@ def test_names_of_the_validation_file(tmp_path, name):
     }
     assert task.files.dev_share == 0.0
     for group in (SpanSettings, TaggerSettings):
-        found = custom._own_files(settings(tmp_path, group))
+        found = known._own_files(settings(tmp_path, group))
         assert found["dev"] == name
 
 
 def test_a_missing_file_lists_the_names_that_are_read(tmp_path):
     make(tmp_path, "development.csv")
     with pytest.raises(UserError, match="no such file: .*train.csv.*--train_file"):
-        custom.resolve_task(settings(tmp_path))
+        known.resolve_task(settings(tmp_path))
 
 
 def test_named_files(tmp_path):
     make(tmp_path, "a1.csv", "a2.csv", "b.csv", "c.csv")
     at = str(tmp_path / "%s")
-    task = custom.resolve_task(
+    task = known.resolve_task(
         settings("", train_file=at % "a*.csv", dev_file=at % "b.csv")
     )
     rows = {
@@ -282,33 +282,33 @@ def test_named_files(tmp_path):
         "dev": 20,
     }
     assert [row.id for row in rows["train"]] == [str(i) for i in range(40)]
-    alone = custom.resolve_task(settings("", train_file=at % "a1.csv"))
+    alone = known.resolve_task(settings("", train_file=at % "a1.csv"))
     assert (list(alone.files.by_split), alone.files.dev_share) == (["train"], 0.1)
-    over = custom.resolve_task(
+    over = known.resolve_task(
         settings(tmp_path, train_file=at % "a1.csv", dev_file=at % "b.csv")
     )
     assert over.files.by_split["dev"] == at % "b.csv" and "test" in over.files.by_split
     (tmp_path / "d,e.csv").write_text((tmp_path / "b.csv").read_text())
-    assert custom.resolve_task(
+    assert known.resolve_task(
         settings("", train_file=at % "d,e.csv")
     ).files.by_split == {"train": at % "d,e.csv"}
     with pytest.raises(
         UserError, match="dev_file: found no such file: .*d.csv, expected"
     ):
-        custom.resolve_task(
+        known.resolve_task(
             settings("", train_file=at % "a1.csv", dev_file=at % "d.csv")
         )
 
 
 def test_all_examples_of_one_file_are_evaluated_where_nothing_is_trained(tmp_path):
     make(tmp_path, "new.csv")
-    task = custom.resolve_task(
+    task = known.resolve_task(
         settings(tmp_path / "new.csv", do_train=False, do_eval=True),
         stored={"labels": ["x", "y"]},
     )
     assert len(read_rows(task, "", "dev")) == 20
     sizes = [
-        len(read_rows(custom.resolve_task(settings(tmp_path / "new.csv")), "", split))
+        len(read_rows(known.resolve_task(settings(tmp_path / "new.csv")), "", split))
         for split in ("train", "dev")
     ]
     assert sum(sizes) == 20 and 1 <= sizes[1] <= 5
@@ -348,13 +348,13 @@ def test_faulty_rows_are_skipped_and_counted(
     (tmp_path / name).write_bytes(
         content if isinstance(content, bytes) else content.encode()
     )
-    task = custom.resolve_task(
+    task = known.resolve_task(
         settings(tmp_path / name, group, on_error="skip", dev_share=0.0, **more)
     )
     assert len(read_rows(task, "", "train")) == 2
     assert "skipped" in caplog.text and name in caplog.text
     with pytest.raises(UserError):
-        task = custom.resolve_task(
+        task = known.resolve_task(
             settings(tmp_path / name, group, dev_share=0.0, **more)
         )
         read_rows(task, "", "train")
@@ -369,13 +369,13 @@ def test_a_metric_of_ones_own(tmp_path):
     )
     (tmp_path / "train.csv").write_text("text,label\na,x\nb,y\n")
     own = "%s:share" % (tmp_path / "mine.py")
-    task = custom.resolve_task(
+    task = known.resolve_task(
         settings(
             tmp_path, metric=own + ",sklearn.metrics:cohen_kappa_score", dev_share=0.0
         )
     )
     values, truth = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]]), np.array([0, 1, 0])
-    found = task.scorer.evaluate(values, truth)
+    found = task.evaluate(values, truth)
     assert list(found)[:3] == ["share", "cohen_kappa_score", "accuracy"]
     assert found["share"] == pytest.approx(0.5)
     assert found["cohen_kappa_score"] == pytest.approx(
@@ -383,7 +383,7 @@ def test_a_metric_of_ones_own(tmp_path):
     )
     for wrong in ("nowhere.py:f", "%s:other" % (tmp_path / "mine.py"), "no.such:f"):
         with pytest.raises(UserError, match="metric: "):
-            custom.resolve_task(settings(tmp_path, metric=wrong, dev_share=0.0))
+            known.resolve_task(settings(tmp_path, metric=wrong, dev_share=0.0))
 
 
 @pytest.mark.parametrize(
@@ -396,9 +396,9 @@ def test_a_metric_of_ones_own(tmp_path):
 def test_a_metric_that_fails_is_named(tmp_path, body, message):
     (tmp_path / "mine.py").write_text(f"def share(labels, predictions):\n    {body}\n")
     own = "%s:share" % (tmp_path / "mine.py")
-    task = custom.with_metric(TASKS["rte"], own)
+    task = known.with_metric(TASKS["rte"], own)
     with pytest.raises(UserError, match="metric: found .*mine.py:share': " + message):
-        task.scorer.evaluate(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 1]))
+        task.evaluate(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 1]))
 
 
 @pytest.mark.parametrize("number", range(30))
@@ -415,10 +415,10 @@ def test_measures_of_rankings_are_trec_evals(tmp_path, number):
     (tmp_path / "documents.tsv").write_text(
         "".join(f"{name}\ttext\n" for name in case["run"])
     )
-    task = custom.with_metric(TASKS["ranking"], ",".join(case["measures"]))
+    task = known.with_metric(TASKS["ranking"], ",".join(case["measures"]))
     rows = read_rows(task, str(tmp_path), "dev")
     values = np.array([case["run"][row.id] for row in rows])
-    result = task.scorer.evaluate(values, task.scorer.gold_labels(rows))
+    result = task.evaluate(values, task.gold_labels(rows))
     for name, value in case["measures"].items():
         # Without any relevant document trec_eval has 0, and we have no value.
         found = result[name] if max(case["qrels"].values()) > 0 else 0

@@ -47,24 +47,10 @@ MODULES = {
 }
 
 
-# A task refers to the contract of its type, which refers to the readers of its files.
-ANNOTATED = {("xlnet.tasks.task", "xlnet.tasks.types.contract")}
-
-
 def imported(path):
     """Names of the library's modules that a file imports, wherever in it; also those for type
-    checkers alone but `ANNOTATED`, relative ones, and those of `import_module` with a name."""
+    checkers alone, relative ones, and those of `import_module` with a name."""
     package = path.relative_to(ROOT).parts[:-1]
-    name = ".".join((*package, path.stem))
-    for other in _imported(path, package):
-        if (name, other.rpartition(".")[0]) not in ANNOTATED and (
-            name,
-            other,
-        ) not in ANNOTATED:
-            yield other
-
-
-def _imported(path, package):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
@@ -190,9 +176,9 @@ from xlnet.tasks.files import parsing
 from xlnet.tasks import evaluation, known
 task = known.find_task("cola")
 rows = parsing.read_parts(task, ".", "dev", need_labels=True)["dev"]
-truth = task.scorer.gold_labels(rows)
+truth = task.gold_labels(rows)
 values = np.array([[.2, .8], [.7, .3]])
-assert task.scorer.evaluate(values, truth) == {"matthews": 1.0, "accuracy": 1.0}
+assert task.evaluate(values, truth) == {"matthews": 1.0, "accuracy": 1.0}
 how = dict(step=1, threshold=.5, is_official=False)
 evaluation.write_predictions("out", task, "dev", rows, values, **how)
 assert "tensorflow" not in sys.modules

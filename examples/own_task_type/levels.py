@@ -1,11 +1,9 @@
 """A task type of one's own in a few lines: classification into levels, scored by distance."""
 
-import dataclasses
-
 import numpy as np
 
 from xlnet import tasks
-from xlnet.tasks.types.simple import CLASSIFICATION
+from xlnet.tasks.simple import Classification
 
 
 def closeness(labels, decisions, values):
@@ -13,11 +11,8 @@ def closeness(labels, decisions, values):
     return 1 / (1 + np.abs(decisions - labels).mean())
 
 
-LEVELS = tasks.register(
-    dataclasses.replace(
-        CLASSIFICATION,
-        name="levels",
-        metrics=(closeness, *CLASSIFICATION.metrics),
-        default_metrics=("closeness", "accuracy"),  # the first chooses the checkpoint
-    )
-)
+@tasks.register
+class Levels(Classification):
+    kind = "levels"
+    measures = (closeness, *Classification.measures)
+    default_metrics = ("closeness", "accuracy")  # the first chooses the checkpoint

@@ -8,22 +8,7 @@ import numpy as np
 
 from xlnet import tasks
 from xlnet.tasks import metrics
-from xlnet.tasks.types import contract, simple
-
-
-def above(task, rows):  # float32 [n,L-1]
-    levels = simple.ids(task, rows)[:, None]
-    return (levels > np.arange(len(task.labels) - 1)).astype(np.float32)
-
-
-def loss(nn, logits, labels, options):  # logits and labels [B,L-1], the result [B]
-    import tensorflow.compat.v1 as tf
-
-    return tf.reduce_sum(nn.sigmoid_cross_entropy(logits, labels), axis=1)
-
-
-def level_of(task, decisions):  # a row of what `decide` returns to a label
-    return task.labels[int(decisions.sum())]
+from xlnet.tasks.simple import Classification
 
 
 def closeness(labels, decisions, values):
@@ -31,18 +16,28 @@ def closeness(labels, decisions, values):
     return 1 - np.abs(decisions.sum(1) - labels.sum(1)).mean() / labels.shape[1]
 
 
-ORDINAL = tasks.register(
-    contract.TaskType(
-        "ordinal",
-        parse=simple.parse_name,  # one of the names in the file, numbers by their size
-        targets=above,
-        loss=loss,
-        activation="sigmoid",
-        decide=simple.above_threshold,
-        label_of=level_of,
-        metrics=(closeness, metrics.accuracy),
-        default_metrics=("closeness", "accuracy"),
-        column="level",
-        has_labels=True,
-    )
-)
+@tasks.register
+class Ordinal(Classification):  # a label is one of the names in the train file
+    kind = "ordinal"
+    measures = (closeness, metrics.accuracy)
+    default_metrics = ("closeness", "accuracy")
+    activation = "sigmoid"
+    column = "level"
+    loss_options = False
+
+    def targets(self, rows):  # float32 [n,L-1]
+        levels = super().targets(rows)[:, None]
+        return (levels > np.arange(len(self.labels) - 1)).astype(np.float32)
+
+    def loss(self, nn, logits, features, options):  # logits [B,L-1], the result [B]
+        import tensorflow.compat.v1 as tf
+
+        return tf.reduce_sum(
+            nn.sigmoid_cross_entropy(logits, features["label_ids"]), axis=1
+        )
+
+    def decide(self, values, threshold):  # in the form of `targets`
+        return (values >= threshold).astype(np.float32)
+
+    def label_of(self, decision):  # a row of what `decide` returns
+        return self.labels[int(decision.sum())]

@@ -5,19 +5,19 @@ vectors of a collection may be computed once. The labels, the loss and the rest 
 regression.
 """
 
-import dataclasses
-
 from xlnet import tasks
-from xlnet.tasks.types import contract
-from xlnet.tasks.types.simple import REGRESSION
+from xlnet.tasks.simple import Regression
 
 
-class TowersReader(contract.Reader):
+@tasks.register
+class TwoTowers(Regression):
+    kind = "two_towers"
+    default_metrics = ("spearman", "pearson")
+    column = "cosine"
+
     def parse_pairs(self, text_a, text_b, choices):
         return (text_a, None), (text_b, None)  # two inputs, not one of two
 
-
-class TowersHead(contract.Head):
     def num_choices(self, is_training):
         return 2  # C, as many as parse_pairs returns
 
@@ -28,15 +28,3 @@ class TowersHead(contract.Head):
         vectors = tf.reshape(vectors, [-1, 2, vectors.shape[-1]])
         vectors = tf.math.l2_normalize(vectors, axis=2)
         return tf.reduce_sum(vectors[:, 0] * vectors[:, 1], axis=1)  # [B]
-
-
-TWO_TOWERS = tasks.register(
-    dataclasses.replace(
-        REGRESSION,
-        name="two_towers",
-        default_metrics=("spearman", "pearson"),
-        column="cosine",
-        reader=TowersReader,
-        head=TowersHead,
-    )
-)

@@ -15,7 +15,7 @@ from xlnet.convert import config_json, conversion
 from xlnet.engine import checkpoint, train_step
 from xlnet.model import heads, modeling
 from xlnet.tasks.known import TASK_TYPES, TASKS
-from xlnet.tasks.task import Columns, Task
+from xlnet.tasks.task import Columns
 
 RUN = dict(use_tpu=False, use_bfloat16=False, dropout=0.0, dropatt=0.0)
 ALL = (
@@ -131,17 +131,16 @@ def test_language_model(graph, converted):
 )
 def test_tasks(graph, converted, name, kind, columns):
     model, kind = converted(name), TASK_TYPES[kind]
-    task = Task(
+    task = kind(
         "custom",
         Columns(text_a=("text",), text_b=(), label=("label",), **columns),
         metrics=(),
-        type=kind,
         labels=tuple("ABCD"[: model["out/logits"].shape[-1]]),
     )
     with train_step.model_scope():
         padding = 1 - model["in/attention_mask"]
-        logits = task.head.logits(
-            model.layers(task.head.scope()),
+        logits = task.logits(
+            model.layers(task.scope()),
             {"input_mask": tf.constant(padding.reshape(len(padding), -1), tf.float32)},
             False,
         )
@@ -150,16 +149,15 @@ def test_tasks(graph, converted, name, kind, columns):
 
 def test_tags(graph, converted):
     model, kind = converted("token_classification"), TASK_TYPES["tagging"]
-    task = Task(
+    task = kind(
         "custom",
         Columns(text_a=("1",), text_b=(), label=()),
         metrics=(),
-        type=kind,
         labels=("O", "B-A", "I-A", "B-B", "I-B"),
     )
     unread = collections.defaultdict(type(None))  # what is not needed for the logits
     with train_step.model_scope():
-        logits = task.head.logits(model.layers(task.head.scope()), unread, False)
+        logits = task.logits(model.layers(task.scope()), unread, False)
     assert_close(model.run(logits)[0], model["out/logits"])
 
 
@@ -171,7 +169,7 @@ def test_spans_with_beams(graph, converted):
         outputs = (
             TASKS["squad2"]
             .with_options(start_n_top=3, end_n_top=4)
-            .head.beams(
+            .beams(
                 nn,
                 tf.constant(model["in/p_mask"]),
                 tf.constant(model["in/cls_index"], tf.int32),
@@ -228,15 +226,14 @@ def test_each_gelu_is_computed_as_it_is(
     model = Converted(source, tmp_path / "converted", vocabulary)
     assert model.config.ff_activation == ours
     kind = TASK_TYPES["classification"]
-    task = Task(
+    task = kind(
         "custom",
         Columns(text_a=("text",), text_b=(), label=("label",)),
         metrics=(),
-        type=kind,
         labels=tuple("ABCD"),
     )
     with train_step.model_scope():
-        logits = task.head.logits(model.layers(task.head.scope()), {}, False)
+        logits = task.logits(model.layers(task.scope()), {}, False)
     assert_close(model.run(logits)[0], model[expected])
     conversion.to_huggingface(str(model.directory), str(tmp_path / "back"))
     assert (

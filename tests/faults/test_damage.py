@@ -24,7 +24,7 @@ from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSe
 from xlnet.settings.network import XLNetConfig
 from xlnet.support import errors, files
 from xlnet.support.errors import UserError
-from xlnet.tasks import custom, encoding
+from xlnet.tasks import encoding, known
 
 CASES = int(os.environ.get("XLNET_TEST_CASES", 12))
 
@@ -157,8 +157,8 @@ def make_own_files(folder):
 def read_own_file(folder, group, name, **columns):
     path = str(folder / name)
     own = dict(task_name="custom", data_dir=path, do_train=True, model_dir="m")
-    task = custom.resolve_task(group(**own, **columns))
-    rows = task.reader.read(path, True)
+    task = known.resolve_task(group(**own, **columns))
+    rows = task.read(path, True)
     return [row[:4] for row in rows], task.labels  # without where they stand
 
 

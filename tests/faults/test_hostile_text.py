@@ -25,7 +25,7 @@ from xlnet.settings.data import CorpusSettings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.support import files
 from xlnet.support.errors import UserError
-from xlnet.tasks import custom, encoding
+from xlnet.tasks import encoding, known
 
 EXAMPLES = int(os.environ.get("XLNET_TEST_EXAMPLES", "25"))
 SIZE = 64_000  # characters
@@ -200,15 +200,15 @@ class Place:
             **how,
         )
         try:
-            task = custom.resolve_task(settings)
-            rows = task.reader.read(settings.data_dir, True)
-            task = custom.resolve_task(settings)
+            task = known.resolve_task(settings)
+            rows = task.read(settings.data_dir, True)
+            task = known.resolve_task(settings)
         except UserError as e:
             assert name in str(e), e
             return
-        examples = list(task.reader.examples(rows))
+        examples = list(task.examples(rows))
         if group is not SpanSettings:
-            made = task.reader.encode(examples, self.tokenizer, encoding.Layout(16))
+            made = task.encode(examples, self.tokenizer, encoding.Layout(16))
             assert (made[0]["input_ids"] < self.tokenizer.vocab_size).all()
 
 

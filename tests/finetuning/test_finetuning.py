@@ -19,9 +19,9 @@ from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.support.errors import UserError
+from xlnet.tasks.contract import LossOptions, class_weights
 from xlnet.tasks.known import TASK_TYPES, TASKS
-from xlnet.tasks.task import Columns, Row, Task
-from xlnet.tasks.types.contract import LossOptions, class_weights
+from xlnet.tasks.task import Columns, Row
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 
@@ -245,7 +245,7 @@ def test_windows_add_up_in_the_order_of_rows():
             index=np.array([0, 2]),
         ),
     ]
-    answers = TASKS["sts-b"].head.join(estimator.in_order(parts), np.array([1, 3]))
+    answers = TASKS["sts-b"].join(estimator.in_order(parts), np.array([1, 3]))
     assert answers.values.tolist() == [[6], [14 / 3]] and answers.loss.tolist() == [
         6,
         14 / 3,
@@ -427,7 +427,7 @@ def test_balanced_class_weights():
     with pytest.raises(UserError, match="found task sts-b, expected a classification"):
         class_weights(TASKS["sts-b"], "balanced", rows)
     # Where a row has several labels, those with a label weigh as much as those without.
-    task = Task("custom", Columns(), ("a", "b"), (), TASK_TYPES["multi_label"])
+    task = TASK_TYPES["multi_label"]("custom", Columns(), ("a", "b"), ())
     rows = [Row("", (), label) for label in (("a",), ("a", "b"), ("a",), ())]
     assert class_weights(task, "balanced", rows) == pytest.approx([1 / 3, 3])
 
@@ -440,7 +440,7 @@ def test_training_loss(graph):
     features = {"label_ids": tf.constant([0, 0])}
 
     def loss(*options):
-        value = TASKS["cola"].head.loss(
+        value = TASKS["cola"].loss(
             heads.HeadBuilder, tf.constant(logits), features, LossOptions(*options)
         )
         with tf.Session() as session:
@@ -458,8 +458,8 @@ def test_weights_of_positives(graph):
     gold = np.array([[1.0, 0.0], [1.0, 1.0]], np.float32)
     p = 1 / (1 + np.exp(-logits))
     expected = -(gold * [3, 0.5] * np.log(p) + (1 - gold) * np.log(1 - p))
-    task = Task("custom", Columns(), ("a", "b"), (), TASK_TYPES["multi_label"])
-    loss = task.head.loss(
+    task = TASK_TYPES["multi_label"]("custom", Columns(), ("a", "b"), ())
+    loss = task.loss(
         heads.HeadBuilder,
         tf.constant(logits),
         {"label_ids": tf.constant(gold)},

@@ -26,9 +26,7 @@ SIZES = dict(
 pytestmark = pytest.mark.usefixtures("quick_start")
 
 # The other programs' tasks have tests of their own.
-NAMES = [
-    name for name, task in known.TASKS.items() if task.type.program == "xlnet classify"
-]
+NAMES = [name for name, task in known.TASKS.items() if task.program == "xlnet classify"]
 # One of each form of file, type and submission; the files of all are read by a quick test. AX is
 # predicted with MNLI's model.
 TRAINED = (

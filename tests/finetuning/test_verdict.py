@@ -8,7 +8,7 @@ from helpers.tasks import settings, write
 
 from xlnet.finetuning.verdict import MOST_LINES, Evidence, verdict
 from xlnet.settings.finetuning import TaggerSettings
-from xlnet.tasks import custom
+from xlnet.tasks import known
 from xlnet.tasks.evaluation import best_threshold, constant_answer
 from xlnet.tasks.task import Row
 
@@ -22,11 +22,11 @@ def tasks(tmp_path_factory):
     write(directory, "two.csv", "text_a,label", "x,a", "y,b", "z,a")
     write(directory, "many.csv", "text_a,label", 'x,"a,b"', "y,c", "z,a")
     write(directory, "score.csv", "text_a,label", "x,1", "y,2", "z,3")
-    found = {"two": custom.resolve_task(settings(directory / "two.csv"))}
-    found["many"] = custom.resolve_task(
+    found = {"two": known.resolve_task(settings(directory / "two.csv"))}
+    found["many"] = known.resolve_task(
         settings(directory / "many.csv", multi_label=True)
     )
-    found["score"] = custom.resolve_task(
+    found["score"] = known.resolve_task(
         settings(directory / "score.csv", is_regression=True)
     )
     return found
@@ -42,7 +42,7 @@ def curve(losses, rate=1e-3):
 def seen_of(task, labels, values, losses, *, rate=1e-3, threshold=0.5, **changes):
     """The evidence of a run: rows with these labels, and what was predicted."""
     rows = [Row(str(i), ((f"t{i}", None),), each) for i, each in enumerate(labels)]
-    gold, values = task.scorer.gold_labels(rows), np.array(values, np.float32)
+    gold, values = task.gold_labels(rows), np.array(values, np.float32)
     seen = Evidence(
         task=task,
         split="dev",
@@ -50,7 +50,7 @@ def seen_of(task, labels, values, losses, *, rate=1e-3, threshold=0.5, **changes
         train_rows=rows,
         values=values,
         threshold=threshold,
-        result=task.scorer.evaluate(values, gold, threshold),
+        result=task.evaluate(values, gold, threshold),
         constant=constant_answer(task, rows, threshold),
         evaluations=[dict(step=50, loss=0.5), dict(step=100, loss=0.4)],
         best_step=100,
@@ -149,7 +149,7 @@ def test_a_label_that_dev_lacks(tasks):
 
 def test_several_labels(tasks):
     labels = [("a", "b"), ("c",), ("a",), ("b", "c")] * 10
-    gold = tasks["many"].scorer.gold_labels([Row("", (), each) for each in labels])
+    gold = tasks["many"].gold_labels([Row("", (), each) for each in labels])
     values = 0.1 + 0.2 * gold
     seen = seen_of(tasks["many"], labels, values, np.linspace(0.7, 0.2, 20))
     line = verdict(seen)[1]
@@ -189,8 +189,8 @@ def test_predictions_that_are_no_numbers(tmp_path):
         model_dir="m",
         do_train=True,
     )
-    task = custom.resolve_task(asked)
-    rows = task.reader.read(str(tmp_path / "train.txt"), True)
+    task = known.resolve_task(asked)
+    rows = task.read(str(tmp_path / "train.txt"), True)
     for f1, count in ((0.9, 1), (0.0, 2)):
         seen = Evidence(
             task=task,

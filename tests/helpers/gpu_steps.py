@@ -16,7 +16,7 @@ from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSe
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.known import TASK_TYPES
-from xlnet.tasks.task import Columns, Task
+from xlnet.tasks.task import Columns
 
 ROWS, LENGTH, REUSED, MEMORY, SLOTS = 32, 512, 256, 384, 85
 CONFIG = XLNetConfig(**sizes(layers=2, width=8, heads=2, inner=16), n_token=50)
@@ -65,9 +65,8 @@ def finetuning(kind, network, settings, is_fixed=False):
     tf.train.get_or_create_global_step()
     settings = settings_of(kind, settings)
     labels = ("O", "B-PER", "I-PER") if kind == "tagging" else ("a", "b", "c", "d")
-    task = Task(
-        "custom", Columns(("text",), (), ("label",)), labels, (), TASK_TYPES[kind]
-    )
+    columns = Columns(("text",), (), ("label",))
+    task = TASK_TYPES[kind]("custom", columns, labels, ())
     task = task.with_options(**vars(settings))
     tuned = FineTunedTask(task, settings)
     model = TaskModel(CONFIG, tuned, NetworkSettings(**network))
@@ -108,7 +107,7 @@ def _batch(tuned, is_fixed):
             ],
         )
         for feature in record_files.finetuning_features(
-            length, task.head.features(length), task.head.num_choices(True)
+            length, task.features(length), task.num_choices(True)
         )
     }
     return dict(batch, index=tf.placeholder(tf.int64, [rows]))

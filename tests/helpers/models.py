@@ -12,7 +12,7 @@ from xlnet.runs import run_document, task_settings
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
-from xlnet.tasks import custom, known
+from xlnet.tasks import known
 
 CONFIG = XLNetConfig(**sizes(layers=1, width=16, heads=2, inner=24), n_token=37)
 
@@ -85,7 +85,7 @@ def make_model(directory, kind, labels=None, **changes):
         **values, model_dir=str(directory), do_predict=True, predict_file="-"
     )
     if settings.task_name == "custom":
-        task = custom.resolve_task(settings, stored)
+        task = known.resolve_task(settings, stored)
     else:
         task = known.find_task(settings.task_name)
     document = task_settings.document_of(settings, NetworkSettings(), task, tokenizer)

@@ -87,16 +87,14 @@ def expected(directory, rows, precision="fp32"):
     """The `Answers.values` to rows, and the arrays of their records, as --do_predict has them."""
     model = model_files.read(directory, network=NetworkSettings(precision=precision))
     task, tuned = model.tuned.task, model.tuned
-    arrays, windows = task.reader.encode(
-        task.reader.examples(rows), model.tokenizer, tuned.layout
-    )
+    arrays, windows = task.encode(task.examples(rows), model.tokenizer, tuned.layout)
     with tf.Graph().as_default(), quick_session() as run:
         inputs = placeholders(tuned)
         answers = TaskModel(model.config, tuned, model.network).outputs(inputs)
         checkpoint.restore(run, model.prefix, tf.global_variables())
         outputs = run.run(answers, {inputs[name]: arrays[name] for name in inputs})
     outputs["loss"] = np.zeros(len(arrays["input_ids"]))
-    return task.head.join(outputs, windows).values, arrays, task
+    return task.join(outputs, windows).values, arrays, task
 
 
 def ask(saved, *requests):
@@ -191,7 +189,7 @@ def test_entities_and_questions_are_exported_for_ids(
     assert "note: no signature text: " + refusal in caplog.text
     rows = [Row(str(i), (("kamat telok " * 9, "who  rokmi"),), None) for i in range(2)]
     if kind == "tagging":
-        reader = model_files.read(models(kind)).tuned.task.reader
+        reader = model_files.read(models(kind)).tuned.task
         rows = [
             reader.row(str(i), InlineExample(text))
             for i, text in enumerate(("kamat, ka", "sol"))
@@ -205,7 +203,7 @@ def test_entities_and_questions_are_exported_for_ids(
         windows = len(arrays["input_ids"])
         assert len(found["null_score"]) == windows > len(rows)
         found["loss"] = np.zeros(windows)
-        joined = task.head.join(found, np.full(len(rows), windows // len(rows)))
+        joined = task.join(found, np.full(len(rows), windows // len(rows)))
         for one, other in zip(joined.values, values):
             np.testing.assert_allclose(
                 one.null_probability, other.null_probability, **ROUNDED

@@ -212,7 +212,7 @@ def test_vectors_are_of_what_the_task_reads(tmp_path):
     path = make_model(tmp_path / "m", "imdb", max_seq_length=16)
     with xlnet.load(path, device="cpu") as model:
         tuned = model.loaded.tuned
-        reader = tuned.task.reader
+        reader = tuned.task
         row = reader.row("0", InlineExample(text))
         records, _ = reader.encode(
             list(reader.examples([row])), model.tokenizer, tuned.layout

@@ -16,9 +16,9 @@ import xlnet
 from xlnet.model import heads, kernels_tuned, modeling
 from xlnet.settings.training import OptimizationSettings
 from xlnet.support.errors import UserError
+from xlnet.tasks.contract import LossOptions
 from xlnet.tasks.known import TASK_TYPES, TASKS
-from xlnet.tasks.task import Columns, Task
-from xlnet.tasks.types.contract import LossOptions
+from xlnet.tasks.task import Columns
 
 CONFIGS = ("untied_gelu", "tied_relu")
 RUN = dict(
@@ -204,15 +204,14 @@ def test_heads(graph, golden, config_name, kind_name):
     labels = {"classification": tuple("abcd"), "regression": None}.get(
         kind_name, tuple(range(choices))
     )
-    task = Task(
-        "golden", Columns(("a",), (), ("label",)), labels, (), TASK_TYPES[kind_name]
-    )
-    nn = heads.HeadBuilder(run, task.head.scope(), sequence, padding, lambda: summary)
+    columns = Columns(("a",), (), ("label",))
+    task = TASK_TYPES[kind_name]("golden", columns, labels, ())
+    nn = heads.HeadBuilder(run, task.scope(), sequence, padding, lambda: summary)
     with contextlib.ExitStack() as scope:
         if kind_name != "multiple_choice":  # the reference's stands beside the network
             scope.enter_context(tf.variable_scope("model"))
-        logits = task.head.logits(nn, inputs, is_training=True)
-        loss = task.head.loss(nn, logits, inputs, LossOptions())
+        logits = task.logits(nn, inputs, is_training=True)
+        loss = task.loss(nn, logits, inputs, LossOptions())
     total = tf.reduce_mean(loss)
     # Gradients of choices cancel, the more the more alike the choices are, and what is left has
     # more rounding than elsewhere: 7e-6 with TensorFlow 2.18, up to 1.25e-5 with 2.21.
@@ -238,7 +237,7 @@ def test_heads_of_spans(graph, golden, config_name, mode):
             seg_ids=inputs["segment_ids"],
             mask=inputs["input_mask"][:, None] > 0,
         ).sequence
-    head = TASKS["squad2"].with_options(start_n_top=3, end_n_top=4).head
+    head = TASKS["squad2"].with_options(start_n_top=3, end_n_top=4)
     nn = heads.HeadBuilder(run, "", sequence, inputs["input_mask"], None)
     is_training = mode == "train"
     outputs = head.beams(

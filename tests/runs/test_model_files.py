@@ -14,7 +14,7 @@ from xlnet.runs import model_files, run_document, task_settings
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.support.errors import UserError
-from xlnet.tasks import custom
+from xlnet.tasks import known
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def model(tmp_path, vocabulary):
         do_predict=True,
         predict_file="-",
     )
-    task = custom.resolve_task(settings, {"labels": ["no", "yes"]})
+    task = known.resolve_task(settings, {"labels": ["no", "yes"]})
     tokenizer = Tokenizer(vocabulary)
     config = XLNetConfig(json_path=str(RELEASED / "xlnet_config.json"))
     document = task_settings.document_of(settings, NetworkSettings(), task, tokenizer)

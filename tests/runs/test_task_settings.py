@@ -12,7 +12,7 @@ from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import OptimizationSettings
 from xlnet.support.errors import MissingFlag, UserError
-from xlnet.tasks import custom
+from xlnet.tasks import known
 
 PAIRS = dict(
     task_name="custom",
@@ -247,7 +247,7 @@ def test_a_start_from_other_labels_needs_an_output_layer_for_them(
     found = []
     for names in ("ABC", labels):
         settings, _ = settings_of(tmp_path, task_name="custom", **flags)
-        task = custom.resolve_task(settings, dict(kind=kind, labels=[*names]))
+        task = known.resolve_task(settings, dict(kind=kind, labels=[*names]))
         found.append((task, task_settings.describe_task(settings, task)))
     make_model(tmp_path / "init", found[0][1])
     with pytest.raises(UserError, match="cls_scope") if is_refused else nullcontext():

@@ -54,9 +54,7 @@ def test_the_programs_take_the_presets(tmp_path, monkeypatch):
     for name, preset in PRESETS.items():
         task = preset["task_name"]
         program = (
-            "xlnet classify"
-            if task == known.CUSTOM
-            else known.find_task(task).type.program
+            "xlnet classify" if task == known.CUSTOM else known.find_task(task).program
         )
         done = run(name, "--do_train=True", program=program)
         assert (

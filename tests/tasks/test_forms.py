@@ -15,7 +15,7 @@ from helpers.vocabulary import train_tiny_model
 
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.support.errors import UserError
-from xlnet.tasks import custom, encoding
+from xlnet.tasks import encoding, known
 from xlnet.tasks.files import forms, parsing
 from xlnet.tasks.task import Form
 
@@ -198,7 +198,7 @@ def test_there_are_as_many_predictions_as_records(tmp_path, name):
     rng, read = random.Random(name), 0
     pieces = [piece for piece in PIECES if piece not in ("\0", "\r")]
     how = dict(text_a_column="text", do_train=False, do_predict=True)
-    task = custom.resolve_task(tasks.settings("", **how), {"labels": ["x", "y"]})
+    task = known.resolve_task(tasks.settings("", **how), {"labels": ["x", "y"]})
     path = tmp_path / f"new.{name}"
     for _ in range(60):
         rows = random_table(rng, pieces=pieces)
@@ -228,7 +228,7 @@ def test_all_forms_of_a_table_give_the_same_rows_and_records(tmp_path):
         for _ in range(rng.randint(2, 6)):
             text = "a" + "".join(rng.choices(pieces, k=rng.randint(0, 5)))
             rows.append([text, rng.choice("xy"), str(rng.randint(0, 9))])
-        task = custom.resolve_task(
+        task = known.resolve_task(
             tasks.settings("", text_a_column="text", do_train=False, do_predict=True),
             stored={"labels": ["x", "y"]},
         )
@@ -236,11 +236,11 @@ def test_all_forms_of_a_table_give_the_same_rows_and_records(tmp_path):
         for name, writer in writers.items():
             path = tmp_path / f"{number}.{name}"
             path.write_bytes(writer(rows, rng))
-            read.append(task.reader.read(str(path), True))
+            read.append(task.read(str(path), True))
             made = encoding.write_records(
                 str(tmp_path / f"{number} {name}"),
                 name,
-                task.reader.examples(read[-1]),
+                task.examples(read[-1]),
                 tokenizer,
                 encoding.Layout(16),
             )
@@ -283,13 +283,13 @@ def test_any_content_with_any_flags_is_read_or_refused_in_a_line(tmp_path):
         try:
             if number % 2:
                 more = rng.choice(LABELS)
-                task = custom.resolve_task(
+                task = known.resolve_task(
                     tasks.settings(path, dev_share=0.0, **flags, **more)
                 )
                 rows = read_rows(task, "", "train")
             else:
                 settings = tasks.settings("", do_train=False, do_predict=True, **flags)
-                task = custom.resolve_task(settings, {"labels": ["x", "y"]})
+                task = known.resolve_task(settings, {"labels": ["x", "y"]})
                 rows = parsing.read_to_predict(task, str(path))
             read += len(rows) > 0
         except UserError as e:
@@ -304,7 +304,7 @@ def trained(directory, content, name="x.csv", **flags):
     """The task of a train file, and its rows."""
     (directory / name).write_text(content)
     flags = {"text_a_column": "text", "dev_share": 0.0, **flags}
-    task = custom.resolve_task(tasks.settings(directory / name, **flags))
+    task = known.resolve_task(tasks.settings(directory / name, **flags))
     return task, read_rows(task, "", "train")
 
 
@@ -329,7 +329,7 @@ def test_a_label_is_text(tmp_path, caplog, name, multi_label):
     }[name]
     tasks.write(tmp_path, name, *lines)
     flags = {"text_a_column": "text", "multi_label": multi_label, "on_error": "skip"}
-    task = custom.resolve_task(tasks.settings(tmp_path / name, dev_share=0.0, **flags))
+    task = known.resolve_task(tasks.settings(tmp_path / name, dev_share=0.0, **flags))
     assert task.labels == ("té", "x")
     assert f"{name}:{len(lines)}: found bytes or escapes" in caplog.text
 

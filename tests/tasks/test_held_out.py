@@ -6,7 +6,7 @@ import pytest
 from helpers.tasks import settings, write
 
 from xlnet.support.errors import UserError
-from xlnet.tasks import custom
+from xlnet.tasks import known
 from xlnet.tasks.files import parsing
 from xlnet.tasks.task import Row
 
@@ -85,7 +85,7 @@ def test_the_rows_of_a_group_stay_together(tmp_path):
     lines = [f"{i},{'ab'[i % 2]},author {i % 7}" for i in range(70)]
     write(tmp_path, "by.csv", "text_a,label,by", *lines)
     asked = settings(tmp_path / "by.csv", group_column="by")
-    parts = parsing.read_parts(custom.resolve_task(asked), "", "train", True)
+    parts = parsing.read_parts(known.resolve_task(asked), "", "train", True)
     authors = [{row.group for row in parts[part]} for part in ("train", "dev")]
     assert all(authors) and len(authors[0] | authors[1]) == 7
     assert not authors[0] & authors[1]
@@ -93,22 +93,22 @@ def test_the_rows_of_a_group_stay_together(tmp_path):
     (tmp_path / "both").mkdir()
     write(tmp_path / "both", "train.csv", "text_a,label,by", *lines)
     write(tmp_path / "both", "test.csv", "text_a,label", "x,a")
-    task = custom.resolve_task(settings(tmp_path / "both", group_column="by"))
+    task = known.resolve_task(settings(tmp_path / "both", group_column="by"))
     parts = parsing.read_parts(task, str(tmp_path / "both"), "test", True)
     assert len(parts["test"]) == 1
     # A row without an author stands for itself.
     lines = [f"{i},{'ab'[i % 2]}," for i in range(70)]
     write(tmp_path, "by.csv", "text_a,label,by", *lines)
-    parts = parsing.read_parts(custom.resolve_task(asked), "", "train", True)
+    parts = parsing.read_parts(known.resolve_task(asked), "", "train", True)
     assert 0 < len(parts["dev"]) < 20
     asked = settings(tmp_path / "by.csv", group_column="author")
     with pytest.raises(UserError, match="no column 'author'"):
-        custom.resolve_task(asked)
+        known.resolve_task(asked)
 
 
 def test_a_file_of_one_text_is_refused(tmp_path):
     write(tmp_path, "one.csv", "text_a,label", "x,a", "x,b")
-    task = custom.resolve_task(settings(tmp_path / "one.csv", dev_share=0.5))
+    task = known.resolve_task(settings(tmp_path / "one.csv", dev_share=0.5))
     with pytest.raises(UserError, match="two texts, or queries, or more; --dev_file"):
         parsing.read_parts(task, "", "train", True)
 
@@ -117,7 +117,7 @@ def test_a_file_of_one_text_is_refused(tmp_path):
 def test_the_share_of_a_train_file_that_a_flag_names(tmp_path, name, share):
     """As the help of --dev_share says."""
     write(tmp_path, "mine.tsv", "text_a\tlabel", "a\t0", "b\t1")
-    task = custom.resolve_task(
+    task = known.resolve_task(
         settings(
             "",
             task_name=name,

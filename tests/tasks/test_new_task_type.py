@@ -1,6 +1,5 @@
 """A type of two inputs: trained, evaluated, predicted with, loaded and exported."""
 
-import dataclasses
 import json
 import random
 
@@ -9,16 +8,16 @@ import pytest
 from helpers import command
 from helpers.finetuning import make_vocabulary
 from helpers.paths import RELEASED
-from own_task_type.two_towers import TWO_TOWERS
+from own_task_type.two_towers import TwoTowers
 
 import xlnet
 from xlnet.inference import exporter
 from xlnet.tasks import known
-from xlnet.tasks.task import Columns, Task
+from xlnet.tasks.task import Columns
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 # It was registered as it was imported; other tests list all types.
-known.TASK_TYPES.pop(TWO_TOWERS.name, None)
+known.TASK_TYPES.pop("two_towers", None)
 WORDS = ("kamat", "telok", "solkit")
 
 
@@ -45,17 +44,10 @@ def run(place, *arguments, **changes):
 
 def test_two_texts_that_are_read_apart(tmp_path, monkeypatch, caplog):
     """Trained, predicted with, loaded and exported."""
-    task = Task(
-        "alike",
-        Columns(("a",), ("b",), ("label",)),
-        None,
-        TWO_TOWERS.default_metrics,
-        TWO_TOWERS,
-    )
-    monkeypatch.setitem(
-        known.TASKS, "two_towers", dataclasses.replace(task, name="two_towers")
-    )
-    monkeypatch.setitem(known.TASK_TYPES, "two_towers", TWO_TOWERS)
+    columns = Columns(("a",), ("b",), ("label",))
+    task = TwoTowers("two_towers", columns, None, TwoTowers.default_metrics)
+    monkeypatch.setitem(known.TASKS, "two_towers", task)
+    monkeypatch.setitem(known.TASK_TYPES, "two_towers", TwoTowers)
     rng = random.Random(0)
     for split, count in (("train", 60), ("dev", 20), ("test", 8)):
         pairs = [rng.choices(WORDS, k=2) for _ in range(count)]

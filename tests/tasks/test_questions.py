@@ -19,21 +19,20 @@ from scipy import special
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.finetuning import SpanSettings
 from xlnet.support.errors import UserError
-from xlnet.tasks import custom, encoding, known
+from xlnet.tasks import encoding, known
 from xlnet.tasks.files import parsing
 from xlnet.tasks.questions import answers
 from xlnet.tasks.questions.spans import BestSpans, Question
 from xlnet.tasks.questions.squad import GoldAnswer, position_of
-from xlnet.tasks.task import Columns, Row, Task
+from xlnet.tasks.task import Columns, Row
 
 CONTEXT = "The cat sat. The dog ran after it, 3 times."
 SPANS = known.TASK_TYPES["spans"]
-TABLE = Task(
+TABLE = SPANS(
     "table",
     Columns(("context",), ("question",), ("answer", "start"), id="id", query="context"),
     None,
     SPANS.default_metrics,
-    SPANS,
 )
 SQUAD = known.find_task("squad2")
 
@@ -57,7 +56,7 @@ def read(tmp_path, value, need_labels=True, task=SQUAD, name="train-v2.0.json"):
     path.write_text(
         value if isinstance(value, str) else json.dumps(value), encoding="utf-8"
     )
-    return task.reader.read(str(path), need_labels)
+    return task.read(str(path), need_labels)
 
 
 def row(context=CONTEXT, answers=(), id="q1"):
@@ -148,7 +147,7 @@ def test_a_file_to_be_predicted_is_evaluated_too(tmp_path, monkeypatch, flags, d
         (tmp_path / name).write_text("{}")
     given = dict(task_name="squad2", data_dir=".", model_dir="m", do_train=True)
     given.update(predict_file="new.json")
-    task = custom.resolve_task(SpanSettings(**dict(given, **flags)))
+    task = known.resolve_task(SpanSettings(**dict(given, **flags)))
     found = task.files.by_split
     assert (found["train"], os.path.basename(found["dev"])) == ("train-v2.0.json", dev)
     assert task.files.dev_share == 0.0
@@ -172,9 +171,9 @@ def test_places_of_answers(caplog):
         row(id="none"),
         row(answers=(("cow", 3),), id="lost"),
     ]
-    assert SQUAD.reader.training_rows(rows, 0) == rows[:2]
+    assert SQUAD.training_rows(rows, 0) == rows[:2]
     assert "train: without 1 of 3 questions with an answer that has" in caplog.text
-    assert [example[2:] for example in SQUAD.reader.examples(rows[:2])] == [
+    assert [example[2:] for example in SQUAD.examples(rows[:2])] == [
         (17, 20),
         (-1, -1),
     ]
@@ -182,7 +181,7 @@ def test_places_of_answers(caplog):
         UserError,
         match="train: found 1 of 1 questions with an answer that has no known",
     ):
-        SQUAD.reader.training_rows(rows[2:], 0)
+        SQUAD.training_rows(rows[2:], 0)
 
 
 # ---- windows
@@ -230,7 +229,7 @@ def rows_of(case, tokenizer):
     names = ("doc_stride", "max_query_length")
     task = SQUAD.with_options(**{name: case[name] for name in names})
     layout = encoding.Layout(case["max_seq_length"])
-    arrays, counts = task.reader.encode([asked], tokenizer, layout)
+    arrays, counts = task.encode([asked], tokenizer, layout)
     assert counts.tolist() == [len(case["features"])]
     rows = []
     for row in range(counts[0]):
@@ -276,7 +275,7 @@ def test_no_span_ends_before_it_begins():
         }
         characters = {"char_start": tf.zeros([1, 3]), "char_end": tf.ones([1, 3])}
         nn = types.SimpleNamespace(sequence=tf.zeros([1, 3, 4]))
-        found = session.run(SQUAD.head.outputs(nn, logits, characters))
+        found = session.run(SQUAD.outputs(nn, logits, characters))
     assert found["is_allowed"].tolist() == [[[False, True, True]]]
 
 
@@ -348,7 +347,7 @@ WINDOWS = outputs(
 
 
 def test_the_best_span_of_all_windows_and_the_window_that_speaks_most_for_an_answer():
-    values, loss = SQUAD.head.join(WINDOWS, np.array([2, 1]))
+    values, loss = SQUAD.join(WINDOWS, np.array([2, 1]))
     assert loss.tolist() == [0.5, 2.0]
     nulls = [found.null_probability for found in values]
     assert nulls == [special.expit(-1.0), special.expit(0.5)]
@@ -358,17 +357,17 @@ def test_the_best_span_of_all_windows_and_the_window_that_speaks_most_for_an_ans
 
 
 def written(rows, values, task=SQUAD, **how):
-    files = task.scorer.prediction_files(rows, values, **how)
+    files = task.prediction_files(rows, values, **how)
     return [json.loads("".join(lines)) for lines in files.values()]
 
 
 def test_official_files():
     rows = [row(answers=(("The dog", 13),)), row(answers=(), id="q2"), row(id="q3")]
     values = [
-        *SQUAD.head.join(WINDOWS, np.array([2, 1])).values,
+        *SQUAD.join(WINDOWS, np.array([2, 1])).values,
         BestSpans([], special.expit(-3.0)),
     ]
-    files = SQUAD.scorer.prediction_files(rows, values)
+    files = SQUAD.prediction_files(rows, values)
     assert list(files) == ["json", "nbest.json", "na_prob.json"]
     texts, n_best, null = written(rows, values)
     assert texts == {"q1": "The dog", "q2": "", "q3": ""}  # none; no span is allowed
@@ -521,7 +520,7 @@ def test_scores_are_the_official_script_s_of_the_files_that_are_written():
         if all(one.label for one in rows):
             continue
         data = {one.id: [answer.text for answer in one.label] for one in rows}
-        result = SQUAD.scorer.evaluate(values, rows)
+        result = SQUAD.evaluate(values, rows)
         texts, _, null = written(rows, values)
         answered = written(rows, values, threshold=1.0)[0]
         assert all(texts[id] == ("" if null[id] > 0.5 else answered[id]) for id in data)

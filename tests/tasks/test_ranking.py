@@ -14,9 +14,9 @@ from helpers.tasks import read_rows, write
 
 from xlnet.support.errors import UserError
 from xlnet.tasks import ranking
+from xlnet.tasks.contract import LossOptions
 from xlnet.tasks.known import TASKS
 from xlnet.tasks.task import Row
-from xlnet.tasks.types.contract import LossOptions
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 RANKING = TASKS["ranking"]
@@ -33,7 +33,7 @@ def rows_of(*grades, query="q"):
 
 
 def measured(names, rows, scores):
-    scorer = dataclasses.replace(RANKING, metrics=tuple(names)).scorer
+    scorer = dataclasses.replace(RANKING, metrics=tuple(names))
     return scorer.evaluate(np.array(scores), scorer.gold_labels(rows))
 
 
@@ -67,7 +67,7 @@ def test_equal_scores_are_in_the_order_of_names_backwards_wherever_they_are():
 
 def test_pairs_are_of_one_query_and_of_different_grades():
     rows = rows_of(1, 0, 2, 1) + rows_of(0, 3, query="r") + rows_of(1, 1, query="s")
-    pairs = RANKING.reader.training_rows(rows, 0)
+    pairs = RANKING.training_rows(rows, 0)
     grades = {row.pairs[0]: row.label for row in rows}
     assert len(pairs) == 5 + 1 and {row.query for row in pairs} == {"q", "r"}
     for row in pairs:
@@ -78,16 +78,14 @@ def test_pairs_are_of_one_query_and_of_different_grades():
 
 def test_without_documents_of_different_relevance_nothing_is_trained():
     with pytest.raises(UserError, match="found no query with two documents of differ"):
-        RANKING.reader.training_rows(rows_of(1, 1), 0)
+        RANKING.training_rows(rows_of(1, 1), 0)
 
 
 def test_sampled_pairs_follow_from_the_seed(monkeypatch):
     rows = [row for name in "qr" for row in rows_of(0, 1, 2, 3, 4, 5, query=name)]
-    everything = RANKING.reader.training_rows(rows, 1)
+    everything = RANKING.training_rows(rows, 1)
     monkeypatch.setattr(ranking, "PAIRS_PER_QUERY", 4)
-    drawn, again, other = (
-        RANKING.reader.training_rows(rows, seed) for seed in (1, 1, 2)
-    )
+    drawn, again, other = (RANKING.training_rows(rows, seed) for seed in (1, 1, 2))
     assert drawn == again != other
     assert [row.query for row in drawn] == ["q"] * 4 + ["r"] * 4
     assert len(set(drawn)) == 8 and set(drawn) < set(everything)
@@ -160,7 +158,7 @@ def test_which_files_a_ranking_reads(tmp_path):
         ("test.qrels", texts),
         ("train.tsv", []),
     ):
-        found = RANKING.reader.files_of(str(tmp_path / name))
+        found = RANKING.files_of(str(tmp_path / name))
         assert [os.path.basename(path) for path in found] == [name, *others]
 
 
@@ -190,9 +188,7 @@ def test_unjudged_queries_of_a_run_are_not_measured_as_in_trec_eval(tmp_path, ca
     rows = read(tmp_path)
     assert {row.query for row in rows} == set("01234") and len(rows) == 15
     values = np.array([9.0 - int(row.id[1]) for row in rows])
-    assert (
-        RANKING.scorer.evaluate(values, RANKING.scorer.gold_labels(rows))["map"] == 0.8
-    )
+    assert RANKING.evaluate(values, RANKING.gold_labels(rows))["map"] == 0.8
     assert "dev.run: without 15 of 20 queries that have no judgement" in caplog.text
     # They are predicted.
     assert len(read(tmp_path, need_labels=False)) == 60
@@ -249,7 +245,7 @@ def test_faults_of_trec_files(tmp_path, name, lines, message):
 def test_prediction_files():
     rows = [row for name in ("q2", "q1") for row in rows_of(0, 1, 2, query=name)]
     scores = np.array([0.5, 2, 2, -1, 1 / 3, -1.5], np.float32)
-    files = RANKING.scorer.prediction_files(rows, scores)
+    files = RANKING.prediction_files(rows, scores)
     assert list(files) == ["tsv", "run"]
     assert "".join(files["run"]).splitlines() == [
         "q2 Q0 c 1 2 xlnet",
@@ -277,7 +273,7 @@ def test_pairwise_head_by_hand(graph):
     summary = tf.constant(np.random.RandomState(0).randn(4, 3), tf.float32)
     run = RunConfig(True, False, False, 0.0, 0.0)
     nn = heads.HeadBuilder(run, "s", None, None, lambda: summary)
-    head = RANKING.head
+    head = RANKING
     labels = {"label_ids": tf.ones([2])}
     margin = head.logits(nn, labels, is_training=True)
     loss = head.loss(nn, margin, labels, LossOptions())

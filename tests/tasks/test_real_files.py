@@ -6,7 +6,7 @@ import json
 import pytest
 from helpers.paths import DATA, FOLDERS, ROOT
 
-from xlnet.tasks import custom, known
+from xlnet.tasks import known
 from xlnet.tasks.files import forms
 
 OTHER_FOLDERS = {"squad1": "squad", "squad2": "squad", "cmrc2018": "cmrc2018"}
@@ -17,7 +17,7 @@ def read(name, split, **more):
     """The rows of a file; what is held out as dev included."""
     task = known.TASKS[name]
     path = forms.find_file(DATA / FOLDERS[name], task.files.by_split[split])
-    return path, task.reader.read(path, **more)
+    return path, task.read(path, **more)
 
 
 # Numbers and digests of the rows as they were read before forms were declared (commit 17ed2656).
@@ -39,16 +39,16 @@ def digest_of(rows):
 def test_public_sets_are_read_as_before(name_and_split):
     name, split = name_and_split.split()
     folder = DATA / {**FOLDERS, **OTHER_FOLDERS}[name]
-    task = custom.complete(known.TASKS[name], str(folder))
+    task = known.complete(known.TASKS[name], str(folder))
     path = forms.find_file(str(folder), task.files.by_split[split])
     form = forms.declared_form(task, path)
     is_labelled = (
         not split.startswith("test")
         or bool(task.files.directory_form)
         or form.header == "none"
-        or task.type.program != "xlnet classify"
+        or task.program != "xlnet classify"
     )
-    rows = task.reader.read(path, is_labelled)
+    rows = task.read(path, is_labelled)
     assert [len(rows), digest_of(rows)] == DIGESTS[name_and_split]
 
 

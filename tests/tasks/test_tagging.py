@@ -13,13 +13,13 @@ from helpers.tasks import read_rows
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.support.errors import UserError
-from xlnet.tasks import custom, encoding, known
+from xlnet.tasks import encoding, known
+from xlnet.tasks.contract import class_weights
 from xlnet.tasks.encoding import Layout
 from xlnet.tasks.files import forms
 from xlnet.tasks.tagging import tags
 from xlnet.tasks.tagging.tags import Tags
 from xlnet.tasks.task import InlineExample
-from xlnet.tasks.types.contract import class_weights
 
 TRAIN = "EU I-ORG\nsaid O\n\nPeter I-PER\nBlackburn I-PER\nParis I-LOC\nRome B-LOC\n"
 
@@ -30,12 +30,12 @@ def settings(directory, **more):
 
 def make_task(directory, train=TRAIN, name="train.txt", **more):
     (directory / name).write_text(train, encoding="utf-8")
-    return custom.resolve_task(settings(directory / name, dev_share=0.0, **more))
+    return known.resolve_task(settings(directory / name, dev_share=0.0, **more))
 
 
 def read(task, directory, text):
     (directory / "dev.txt").write_text(text, encoding="utf-8")
-    return task.reader.read(str(directory / "dev.txt"), need_labels=True)
+    return task.read(str(directory / "dev.txt"), need_labels=True)
 
 
 # --- Files to rows
@@ -44,33 +44,33 @@ def read(task, directory, text):
 def test_the_train_file_has_the_tags(tmp_path):
     task = make_task(tmp_path)
     assert task.labels == ("O", "B-LOC", "I-LOC", "B-ORG", "I-ORG", "B-PER", "I-PER")
-    assert task.type.options.is_spaced
+    assert task.options.is_spaced
     first, second = read_rows(task, tmp_path, "train")
     assert (first.label, first.pairs[0]) == (("B-ORG", "O"), ("EU said", None))
     assert second.label == ("B-PER", "I-PER", "B-LOC", "B-LOC")
     task = make_task(tmp_path, "中 B-X\n国 M-X\n人 E-X\n, O\n", scheme="bmes")
     assert task.labels == ("O", "B-X", "M-X", "E-X", "S-X")
-    assert not task.type.options.is_spaced
+    assert not task.options.is_spaced
 
 
 def test_files_are_found_by_a_part_of_their_names(tmp_path):
     for name in ("x.train", "x.testa", "test.char.bmes", "notes.md", "retrain.txt"):
         (tmp_path / name).write_text("EU B-ORG\n")
-    assert custom.resolve_task(settings(tmp_path)).files.by_split == {
+    assert known.resolve_task(settings(tmp_path)).files.by_split == {
         "train": "x.train",
         "dev": "x.testa",
         "test": "test.char.bmes",
     }
     (tmp_path / "valid.txt").write_text(TRAIN)
     with pytest.raises(UserError, match="found valid.txt and x.testa, expected one"):
-        custom.resolve_task(settings(tmp_path))
+        known.resolve_task(settings(tmp_path))
 
 
 def test_the_labels_are_those_of_the_model(tmp_path):
     trained = make_task(tmp_path, "a B-X\nb I-X\nc O\n")
-    options = dataclasses.asdict(trained.type.options)
+    options = dataclasses.asdict(trained.options)
     stored = dict(labels=list(trained.labels), kind_options=options)
-    task = custom.resolve_task(settings(tmp_path, do_train=False), stored)
+    task = known.resolve_task(settings(tmp_path, do_train=False), stored)
     with pytest.raises(UserError, match="dev.txt:1: found tag 'B-Y', expected one of"):
         read(task, tmp_path, "a S-Y\n")
     (row,) = read(task, tmp_path, "a S-X\nc O\nb B-X\nb E-X\n")
@@ -90,8 +90,8 @@ def test_the_labels_are_those_of_the_model(tmp_path):
 )
 def test_which_words_come_after_a_space(tmp_path, train, text, expected):
     task = make_task(tmp_path, train, "a.jsonl" if "{" in train else "a.txt")
-    asked = task.reader.row("0", InlineExample(text))
-    words, after_space, _ = next(iter(task.reader.examples([asked])))
+    asked = task.row("0", InlineExample(text))
+    words, after_space, _ = next(iter(task.examples([asked])))
     spaced = [" " * after + word for word, after in zip(words, after_space)]
     assert "".join(spaced) == expected
 
@@ -109,7 +109,7 @@ def tokenizer(tmp_path_factory):
 def encode(tokenizer, length, *examples):
     examples = list(map(tags.TaggedExample._make, examples))
     layout = Layout(length, long_document="sliding")
-    return known.TASKS["conll2003"].reader.encode(examples, tokenizer, layout)
+    return known.TASKS["conll2003"].encode(examples, tokenizer, layout)
 
 
 def test_labels_are_at_the_first_pieces_of_words(tokenizer):
@@ -168,13 +168,13 @@ def small(tmp_path):
 
 def test_metrics_and_entities(small):
     task, rows, values = small
-    result = task.scorer.evaluate(values, task.scorer.gold_labels(rows))
+    result = task.evaluate(values, task.gold_labels(rows))
     # Found: ORG, PER and one LOC of two words; true: ORG, PER and two LOC.
     expected = {"f1": 4 / 7, "precision": 2 / 3, "recall": 0.5, "accuracy": 5 / 6}
     assert result == pytest.approx(expected) and list(result) == list(expected)
     # Entities have the mean probability of their tags.
     values[1] = values[1]._replace(probabilities=np.array([0.5, 0.7, 0.9, 1.0]))
-    _, found = task.scorer.results(rows, values)
+    _, found = task.results(rows, values)
     assert [entity.text for entity in found.entities] == [
         "Peter Blackburn",
         "Paris Rome",
@@ -197,18 +197,18 @@ def test_records_of_real_files_have_all_entities(name):
     """A network that says what the records say finds each one."""
     folder, task = DATA / FOLDERS[name], known.TASKS[name]
     path = forms.find_file(folder, task.files.by_split["train"])
-    task = task.reader.from_train_file(path)
+    task = task.from_train_file(path)
     assert ("M-LOC" in task.labels) is (name == "resume_ner")
-    assert task.type.options.is_spaced is (name == "conll2003")
+    assert task.options.is_spaced is (name == "conll2003")
     rows = read_rows(task, folder, "dev", need_labels=True)
     rows = sorted(rows, key=lambda row: -len(row.label))[:300]
-    arrays, counts = task.reader.encode(
-        task.reader.examples(rows),
+    arrays, counts = task.encode(
+        task.examples(rows),
         Tokenizer(str(SPIECE)),
         Layout(64, long_document="sliding"),
     )
     found = np.where(arrays["word_starts"] > 0, arrays["label_ids"] - 1, -1)
     ones = np.ones(found.shape, np.float32)
     outputs = dict(values=found, probabilities=ones, loss=ones[:, 0])
-    values = task.head.join(outputs, counts).values
-    assert task.scorer.evaluate(values, rows)["f1"] == 1
+    values = task.join(outputs, counts).values
+    assert task.evaluate(values, rows)["f1"] == 1

@@ -17,7 +17,7 @@ from helpers.paths import ROOT
 
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.support.errors import UserError
-from xlnet.tasks import custom
+from xlnet.tasks import known
 from xlnet.tasks.files import parsing
 from xlnet.tasks.tagging import sentences
 from xlnet.tasks.tagging.tags import Tags
@@ -37,8 +37,8 @@ def write(directory, name, content):
 
 def rows_of(path, **flags):
     """(the task that is trained on a file, its rows)."""
-    task = custom.resolve_task(settings(path, **flags))
-    return task, task.reader.read(str(path), need_labels=True)
+    task = known.resolve_task(settings(path, **flags))
+    return task, task.read(str(path), need_labels=True)
 
 
 def tagged(row):
@@ -178,7 +178,7 @@ def test_scores_are_those_of_the_true_offsets(tmp_path):
     values = [
         Tags(np.array([task.labels.index(tag) for tag in rows[0].label]), np.ones(2))
     ]
-    result = task.scorer.evaluate(values, task.scorer.gold_labels(rows))
+    result = task.evaluate(values, task.gold_labels(rows))
     assert (result["precision"], result["recall"], result["accuracy"]) == (0.5, 0.5, 1)
 
 
@@ -187,7 +187,7 @@ def test_each_word_of_plain_labels_is_an_entity_of_texts_too(tmp_path):
     task, rows = rows_of(write(tmp_path, "train.jsonl", line), scheme="plain")
     ids = np.array([task.labels.index(tag) for tag in rows[0].label])
     values = [Tags(ids, np.ones(3))]
-    result = task.scorer.evaluate(values, task.scorer.gold_labels(rows))
+    result = task.evaluate(values, task.gold_labels(rows))
     assert (result["f1"], result["accuracy"]) == (1, 1)
 
 
@@ -205,11 +205,11 @@ def outside(rows, tag=0):
 def predicted(task, path, tag=0, **flags):
     """The lines of the predictions for a file by the model of a task."""
     stored = dict(
-        labels=list(task.labels), kind_options=dataclasses.asdict(task.type.options)
+        labels=list(task.labels), kind_options=dataclasses.asdict(task.options)
     )
-    trained = custom.resolve_task(settings("", do_train=False, **flags), stored)
+    trained = known.resolve_task(settings("", do_train=False, **flags), stored)
     rows = parsing.read_to_predict(trained, path)
-    files = trained.scorer.prediction_files(rows, outside(rows, tag))
+    files = trained.prediction_files(rows, outside(rows, tag))
     return "".join(files["jsonl"])
 
 

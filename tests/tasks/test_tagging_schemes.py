@@ -9,7 +9,7 @@ import pytest
 from helpers import tasks
 
 from xlnet.settings.finetuning import TaggerSettings
-from xlnet.tasks import custom
+from xlnet.tasks import known
 from xlnet.tasks.tagging import sentences
 from xlnet.tasks.tagging.tags import Tags
 
@@ -147,8 +147,8 @@ def test_scores_are_those_of_the_file_that_is_written(tmp_path, scheme):
                 f.write(f"w {rng.choice(tags)}\n")
             f.write("\n")
     settings = tasks.settings(path, TaggerSettings, scheme=scheme, dev_share=0.0)
-    task = custom.resolve_task(settings)
-    rows = task.reader.read(str(path), need_labels=True)
+    task = known.resolve_task(settings)
+    rows = task.read(str(path), need_labels=True)
     values = []
     for row in rows:
         ids = []
@@ -158,7 +158,7 @@ def test_scores_are_those_of_the_file_that_is_written(tmp_path, scheme):
                 task.labels.index(tag) if is_right else rng.randrange(len(task.labels))
             )
         values.append(Tags(np.array(ids), np.ones(len(ids))))
-    lines = task.scorer.prediction_files(rows, values)["jsonl"]
+    lines = task.prediction_files(rows, values)["jsonl"]
     right, counts = [], np.zeros(3)
     for value in map(json.loads, lines):
         gold, found = value["tags"], value["predicted"]
@@ -169,7 +169,7 @@ def test_scores_are_those_of_the_file_that_is_written(tmp_path, scheme):
         # conlleval knows B, I, E and S.
         gold = [tag.replace("M-", "I-") for tag in gold]
         counts += conlleval(gold, [tag.replace("M-", "I-") for tag in found])
-    result = task.scorer.evaluate(values, task.scorer.gold_labels(rows))
+    result = task.evaluate(values, task.gold_labels(rows))
     assert 0.3 < result["accuracy"] == np.mean(right) < 1
     expected = counts[0] / counts[1], counts[0] / counts[2]
     assert (result["precision"], result["recall"]) == expected

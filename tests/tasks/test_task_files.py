@@ -9,10 +9,10 @@ import pytest
 from helpers.tasks import read_rows, settings, write
 
 from xlnet.support.errors import UserError
-from xlnet.tasks import custom
+from xlnet.tasks import known
 from xlnet.tasks.files import parsing
 from xlnet.tasks.known import TASK_TYPES, TASKS
-from xlnet.tasks.task import Columns, Form, Row, Task
+from xlnet.tasks.task import Columns, Form, Row
 
 
 def with_form(task, **declared):
@@ -116,18 +116,17 @@ FILES = [
 
 
 def test_a_key_that_some_rows_of_json_lack_is_null_there(tmp_path):
-    task = Task(
+    task = TASK_TYPES["classification"](
         "custom",
         Columns(("title", "text"), (), ("label",), id="id"),
         ("0", "1"),
         ("accuracy",),
-        TASK_TYPES["classification"],
     )
     path = tmp_path / "x.jsonl"
     path.write_text(
         '{"text": "a", "label": "0"}\n{"title": "b", "text": "c", "label": "1", "id": 7}'
     )
-    assert task.reader.read(str(path), need_labels=True) == [
+    assert task.read(str(path), need_labels=True) == [
         Row("0", (("a", None),), "0"),
         Row("7", (("b c", None),), "1"),
     ]
@@ -146,12 +145,12 @@ def test_files_of_known_tasks(tmp_path, task, split, name, lines, expected):
         Row(id, ((text, other),), label) for id, text, other, label in expected
     ]
     if task == "sts-b":
-        assert TASKS[task].scorer.gold_labels(rows).dtype == np.float32
+        assert TASKS[task].gold_labels(rows).dtype == np.float32
 
 
 def test_blank_lines_come_before_names(tmp_path):
     (tmp_path / "x.tsv").write_bytes(b"\n" * 60 + b"sentence\tlabel\na\t1\n")
-    rows = TASKS["sst-2"].reader.read(str(tmp_path / "x.tsv"), True)
+    rows = TASKS["sst-2"].read(str(tmp_path / "x.tsv"), True)
     assert rows == [Row("0", (("a", None),), "1")]
 
 
@@ -287,7 +286,7 @@ def test_a_line_of_text_is_all_of_the_columns_that_are_joined(tmp_path):
 
 
 def test_a_table_without_a_declared_form_is_not_read_as_texts(tmp_path, monkeypatch):
-    task = custom.resolve_task(
+    task = known.resolve_task(
         settings("", do_train=False), {"kind": "classification", "labels": ["a", "b"]}
     )
     write(tmp_path, "x.txt", "1,a text")
@@ -302,7 +301,7 @@ def test_rows_are_skipped_in_training_alone(tmp_path):
     write(tmp_path, "train.csv", "text,label", "x,a", ",a", "y,b")
     write(tmp_path, "dev.csv", "text,label", "x,a", ",a", "y,b")
     asked = settings(tmp_path, text_a_column="text", on_error="skip")
-    task = custom.resolve_task(asked)
+    task = known.resolve_task(asked)
     assert [row.label for row in read_rows(task, str(tmp_path), "train")] == ["a", "b"]
     with pytest.raises(UserError, match="dev.csv:3: the text is empty"):
         read_rows(task, str(tmp_path), "dev")

@@ -131,7 +131,7 @@ def run(settings: Any, **todo: Any) -> None:
         if value is None or field.name in ("own_module", "device", "precision"):
             continue
         if field.name not in group.__dataclass_fields__:
-            expected = f"nothing: type {trained.name} has no such setting"
+            expected = f"nothing: type {trained.kind} has no such setting"
             raise wrong(field.name, f"'{value}'", expected)
         given[field.name] = value
     names = set(given)

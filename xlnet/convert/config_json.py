@@ -23,7 +23,7 @@ from xlnet.settings.finetuning import (
 )
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks import custom, known
+from xlnet.tasks import known
 from xlnet.tasks.tagging import sentences
 
 NAME = "config.json"
@@ -239,7 +239,7 @@ def describe_theirs(
         "kind_options": options,
     }
     network = NetworkSettings(clamp_len=entries["clamp_len"])
-    task = custom.resolve_task(settings, stored)
+    task = known.resolve_task(settings, stored)
     return task_settings.document_of(settings, network, task, tokenizer)
 
 

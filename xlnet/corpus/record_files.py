@@ -48,7 +48,7 @@ def finetuning_features(
     num_choices: int = 1,
 ) -> tuple[Feature, ...]:
     """Layout of one fine-tuning example of T = `max_seq_length` × `num_choices` tokens, with what a
-    task type adds (`tasks.types.contract.Head.features`)."""
+    task type adds (`tasks.contract.Task.features`)."""
     length = max_seq_length * num_choices
     return (
         Feature("input_ids", (length,), "int"),

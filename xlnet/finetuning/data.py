@@ -78,7 +78,7 @@ class TaskData:
         """The content of the files of a split."""
         digests = []
         for path in self.paths(split):
-            for each in self._task.reader.files_of(path):
+            for each in self._task.files_of(path):
                 digests.append(files.digest_of(each))
         return digests
 
@@ -107,7 +107,7 @@ class TaskData:
     def to_train(self) -> Sequence[Row]:
         """The rows to train on, made by the reader of those of the train file."""
         rows = self.of_split("train", need_labels=True)["train"]
-        return self._task.reader.training_rows(rows, self._settings.seed)
+        return self._task.training_rows(rows, self._settings.seed)
 
     def to_predict(self) -> dict[str, Sequence[Row]]:
         """The rows of each file of `predict_file`, or else of `predict_split`, as of `of_split`."""
@@ -133,17 +133,17 @@ class TaskData:
         return encoding.write_records(
             settings.output_dir,
             f"{task.name}.train",
-            task.reader.examples(rows),
+            task.examples(rows),
             self.tokenizer,
             self._layout,
             label_features=self._label_features(),
-            encode=task.reader.encode,
+            encode=task.encode,
             options=(
                 task.labels,
-                dataclasses.asdict(task.type.options),
+                dataclasses.asdict(task.options),
                 *own_code(settings),
             ),
-            num_choices=max(len(rows[0].pairs), task.head.num_choices(False)),
+            num_choices=max(len(rows[0].pairs), task.num_choices(False)),
         )
 
     def batches(
@@ -174,7 +174,7 @@ class TaskData:
         batches = input_pipeline.finetuning_batches(
             made.path,
             record_files.finetuning_features(
-                length, self._label_features(), self._task.head.num_choices(True)
+                length, self._label_features(), self._task.num_choices(True)
             ),
             row_length=length,
             multiple=multiple,
@@ -188,7 +188,7 @@ class TaskData:
         return input_pipeline.for_replicas(batches, replicas)
 
     def _label_features(self) -> tuple:
-        return self._task.head.features(self._layout.max_seq_length)
+        return self._task.features(self._layout.max_seq_length)
 
 
 def make_records(settings: SpanSettings) -> None:

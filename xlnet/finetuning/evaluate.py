@@ -23,9 +23,9 @@ from xlnet.runs.task_settings import read_model
 from xlnet.settings.training import BEST, RESULTS
 from xlnet.support import files
 from xlnet.tasks import encoding, evaluation
+from xlnet.tasks.contract import Predictions
 from xlnet.tasks.files import forms
 from xlnet.tasks.task import Row
-from xlnet.tasks.types.contract import Predictions
 
 _log = logging.getLogger(__name__)
 
@@ -189,10 +189,10 @@ class Evaluator:
         metrics."""
         # The loss is a mean over rows, not batches, so a last batch of fewer rows counts less.
         predictions = self._predictions(split, rows, step, prefix)
-        gold = self._task.scorer.gold_labels(rows)
+        gold = self._task.gold_labels(rows)
         has_several = isinstance(gold, np.ndarray) and gold.ndim > 1
         chosen = {}
-        if self._chooses_threshold and has_several and self._task.scorer.has_threshold:
+        if self._chooses_threshold and has_several and self._task.has_threshold:
             chosen = {_CHOSEN: evaluation.best_threshold(predictions.values, gold)}
             self._threshold = chosen[_CHOSEN]
         result = {

@@ -25,6 +25,7 @@ from xlnet.model import heads, modeling
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks import encoding
+from xlnet.tasks.contract import LossOptions, Predictions
 from xlnet.tasks.encoding import (
     IDS,
     OF_ROWS,
@@ -34,7 +35,6 @@ from xlnet.tasks.encoding import (
     batches_by_length,
 )
 from xlnet.tasks.task import Row
-from xlnet.tasks.types.contract import LossOptions, Predictions
 
 Arrays = dict[str, np.ndarray]  # by name, [m, ...]
 
@@ -60,7 +60,7 @@ class TaskModel:
         choice)."""
         with self._scope():
             nn, logits = self._logits(features)
-            return self.tuned.task.head.outputs(nn, logits, features)
+            return self.tuned.task.outputs(nn, logits, features)
 
     def outputs_of_records(
         self, features: dict[str, tf.Tensor]
@@ -69,10 +69,10 @@ class TaskModel:
         (`OF_ROWS`), [B], for evaluation and prediction files. The loss of a record
         without a label is that of label 0: not read."""
         with self._scope():
-            (nn, logits), head = self._logits(features), self.tuned.task.head
+            (nn, logits), task = self._logits(features), self.tuned.task
             return dict(
-                head.outputs(nn, logits, features),
-                loss=head.loss(nn, logits, features, LossOptions()),
+                task.outputs(nn, logits, features),
+                loss=task.loss(nn, logits, features, LossOptions()),
                 **{name: features[name] for name in OF_ROWS},
             )
 
@@ -87,7 +87,7 @@ class TaskModel:
         `RunConfig`."""
         with train_step.model_scope():
             nn, logits = self._logits(features, seed, device)
-            return self.tuned.task.head.loss(nn, logits, features, options)
+            return self.tuned.task.loss(nn, logits, features, options)
 
     def _scope(self) -> contextlib.AbstractContextManager:
         """The variable scope of inference."""
@@ -101,7 +101,7 @@ class TaskModel:
     ) -> tuple[heads.HeadBuilder, Any]:
         """(`heads.HeadBuilder` on the network's output, the output layer's logits); seed None:
         inference."""
-        settings, head = self.tuned.settings, self.tuned.task.head
+        settings, task = self.tuned.settings, self.tuned.task
         is_training = seed is not None
         run = self.network.run_config(is_training, device=device)
         ids, segments, padding = self._texts(features, is_training)
@@ -131,13 +131,13 @@ class TaskModel:
             ),
             seed,
         )
-        return nn, head.logits(nn, features, is_training)
+        return nn, task.logits(nn, features, is_training)
 
     def _texts(
         self, features: dict[str, tf.Tensor], is_training: bool = False
     ) -> list[tf.Tensor]:
         """ids, segments, padding: [B*C,T], the choices of an example one after the other."""
-        count = self.tuned.task.head.num_choices(is_training)
+        count = self.tuned.task.num_choices(is_training)
         texts = []
         for name in ("input_ids", "segment_ids", "input_mask"):
             x = features[name]
@@ -165,14 +165,12 @@ def batches_of_rows(
       batch_size: B, at most.
       most_tokens: as of `batches_by_length`.
     """
-    reader, layout = tuned.task.reader, tuned.layout
+    task, layout = tuned.task, tuned.layout
     rest = iter(rows)
     first = 0
     # Some rows at a time: their features take more memory than their outputs.
     while block := list(itertools.islice(rest, POOL_BATCHES * batch_size)):
-        records, windows = reader.encode(
-            list(reader.examples(block)), tokenizer, layout
-        )
+        records, windows = task.encode(list(task.examples(block)), tokenizer, layout)
         counts = encoding.pop_token_counts(records)
         records[TOKENS_READ], records[TOKENS] = counts.read, counts.total
         records["is_first"] = np.zeros(len(counts.read), np.int32)
@@ -187,12 +185,12 @@ def batches_of_rows(
 def features_to_predict(tuned: FineTunedTask) -> dict[str, tf.TensorSpec]:
     """What `batches_of_rows` yields, by name: for any batch size, and for any length where there is
     one value for each token."""
-    head, length = tuned.task.head, tuned.layout.max_seq_length
+    task, length = tuned.task, tuned.layout.max_seq_length
     specs = {}
     for name, shape, dtype in record_files.finetuning_features(
-        length, head.features(length), head.num_choices(False)
+        length, task.features(length), task.num_choices(False)
     ):
-        if name in (*IDS, *head.token_features):
+        if name in (*IDS, *task.token_features):
             shape = (None,)
         specs[name] = tf.TensorSpec([None, *shape], _DTYPES[dtype], name)
     for name in OF_ROWS:
@@ -202,7 +200,7 @@ def features_to_predict(tuned: FineTunedTask) -> dict[str, tf.TensorSpec]:
 
 def placeholders(tuned: FineTunedTask) -> dict[str, tf.Tensor]:
     """The features of a record that predictions depend on."""
-    targets = ("is_real_example", *OF_ROWS, *tuned.task.head.targets)
+    targets = ("is_real_example", *OF_ROWS, *tuned.task.target_features)
     inputs = {}
     for name, spec in features_to_predict(tuned).items():
         if name not in targets:
@@ -224,7 +222,7 @@ def join(
     # A row may have several records; `join` makes one prediction of their outputs.
     windows = np.diff(starts, append=len(outputs["loss"]))
     has_windows = encoding.has_windows(tuned.layout)
-    predictions = tuned.task.head.join(outputs, windows if has_windows else None)
+    predictions = tuned.task.join(outputs, windows if has_windows else None)
     return predictions, counts
 
 

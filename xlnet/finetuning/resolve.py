@@ -21,9 +21,9 @@ from xlnet.settings.network import CONFIG_NAME
 from xlnet.settings.training import BEST, OptimizationSettings
 from xlnet.support import files
 from xlnet.support.errors import wrong
+from xlnet.tasks import contract
 from xlnet.tasks.files import forms
 from xlnet.tasks.task import expand_split
-from xlnet.tasks.types import contract
 
 _log = logging.getLogger(__name__)
 
@@ -208,7 +208,7 @@ def check_files(tuned: FineTunedTask, data: TaskData) -> None:
         paths = [path for found in read for path in forms.each_path(found)]
         files.check_output(
             output,
-            [each for path in paths for each in task.reader.files_of(path)],
+            [each for path in paths for each in task.files_of(path)],
             "output",
         )
 
@@ -222,7 +222,7 @@ def check(run: TaskRun, devices: Devices) -> None:
         raise wrong(
             "freeze_layers", settings.freeze_layers, f"at most {config.n_layer}"
         )
-    if settings.label_smoothing and not task.type.loss_options:
+    if settings.label_smoothing and not task.loss_options:
         raise wrong(
             "label_smoothing",
             settings.label_smoothing,

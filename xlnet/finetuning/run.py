@@ -24,9 +24,9 @@ from xlnet.runs.run_document import RunDocument
 from xlnet.settings.finetuning import FineTuningSettings
 from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import OptimizationSettings
+from xlnet.tasks.contract import LossOptions
 from xlnet.tasks.encoding import Records
 from xlnet.tasks.task import Row
-from xlnet.tasks.types.contract import LossOptions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,7 +133,7 @@ class FineTuningRun:
         labels = "scores"
         if task.labels:
             rows = data.of_split("train", need_labels=True)["train"]
-            labels = task.scorer.counts_in_words(rows)
+            labels = task.counts_in_words(rows)
         epochs = (
             self.optimization.train_steps * settings.train_batch_size / len(self.rows)
         )

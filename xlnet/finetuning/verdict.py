@@ -18,7 +18,8 @@ import numpy as np
 
 from xlnet.settings.training import JOURNAL_NAME
 from xlnet.tasks import known
-from xlnet.tasks.task import Row, Task
+from xlnet.tasks.contract import Task
+from xlnet.tasks.task import Row
 
 MOST_LINES = 3
 _SAMPLES = 100  # of the rows, for an interval
@@ -39,7 +40,7 @@ class Evidence(NamedTuple):
       rows: the evaluated rows; () where there are none.
       train_rows: rows of the train file; () if they are not known.
       values: the predictions of the best checkpoint for `rows`, as in `contract.Predictions`.
-      threshold: as for `Scorer.decide`.
+      threshold: as for `Task.decide`.
       result: the metrics of the predictions, by name.
       constant: those of the constant answer; None: there is none.
       evaluations: those while training, the oldest first: dicts of step, loss and metrics.
@@ -151,7 +152,7 @@ def _interval(seen: Evidence) -> tuple[float, float]:
     and scores a bootstrap over the rows; the metric twice where there is none."""
     from scipy import stats
 
-    scorer, name, gold = seen.task.scorer, seen.task.metrics[0], _gold(seen)
+    task, name, gold = seen.task, seen.task.metrics[0], _gold(seen)
     value = seen.result[name]
     # A metric of one's own may not be defined for each sample of the rows.
     if gold is None or math.isnan(value) or seen.task.own_metrics:
@@ -164,7 +165,7 @@ def _interval(seen: Evidence) -> tuple[float, float]:
     values = np.asarray(seen.values)
     found = []
     for chosen in np.random.default_rng(0).integers(0, count, [_SAMPLES, count]):
-        sample = scorer.evaluate(values[chosen], gold[chosen], seen.threshold)
+        sample = task.evaluate(values[chosen], gold[chosen], seen.threshold)
         found.append(sample[name])
     low, high = np.nanquantile(found, [0.025, 0.975])
     return float(low), float(high)
@@ -173,8 +174,8 @@ def _interval(seen: Evidence) -> tuple[float, float]:
 def _gold(seen: Evidence) -> Optional[np.ndarray]:
     """The labels of the rows as numbers: ids or scores [n], or 0 and 1 [n,L]; None: of another
     form, or of a user's own type."""
-    gold = seen.task.scorer.gold_labels(seen.rows)
-    is_known = isinstance(gold, np.ndarray) and known.is_built_in(seen.task.type)
+    gold = seen.task.gold_labels(seen.rows)
+    is_known = isinstance(gold, np.ndarray) and known.is_built_in(type(seen.task))
     return gold if is_known else None
 
 
@@ -225,7 +226,7 @@ def _constant_loss(seen: Evidence) -> float:
     task = seen.task
     if not seen.train_rows or _gold(seen) is None or seen.class_weights:
         return math.inf
-    labels = task.scorer.gold_labels(seen.train_rows)
+    labels = task.gold_labels(seen.train_rows)
     if not task.labels:
         return float(np.var(labels))
     if labels.ndim == 1:
@@ -241,7 +242,7 @@ def _of_predictions(seen: Evidence) -> list[str]:
     if gold is None:
         return []
     names, values = task.class_names, np.asarray(seen.values)
-    decided = _indicators(task, task.type.decide(values, seen.threshold))
+    decided = _indicators(task, task.decide(values, seen.threshold))
     counts = gold.sum(axis=0)
     is_never = (counts > 1) & ~decided.any(axis=0)
     never = list(itertools.compress(names, is_never))
@@ -249,7 +250,7 @@ def _of_predictions(seen: Evidence) -> list[str]:
         return []
     named = f"never predicted: {', '.join(never[:_LABELS_NAMED])}"
     auc = seen.result.get("auc", math.nan)
-    if task.scorer.label_shape:
+    if task.label_shape:
         is_too_high, scores, share = not decided.any(), values, gold.mean()
     else:
         is_too_high = len(names) == 2 and never == [names[1]]
@@ -318,7 +319,7 @@ def _labelled(seen: Evidence) -> Optional[np.ndarray]:
     """Whether each row has each label, [n,L]; None: the predictions are not the probabilities of
     these labels, or they name answers, of which a row may have fewer."""
     task, gold = seen.task, _gold(seen)
-    is_of_labels = task.labels and tuple(task.scorer.probabilities) == task.labels
+    is_of_labels = task.labels and tuple(task.probabilities) == task.labels
     if gold is None or not is_of_labels or task.columns.choices:
         return None
     return _indicators(task, gold)
@@ -326,4 +327,4 @@ def _labelled(seen: Evidence) -> Optional[np.ndarray]:
 
 def _indicators(task: Task, labels: np.ndarray) -> np.ndarray:
     """Labels as numbers, or as 0 and 1, as the latter."""
-    return labels if task.scorer.label_shape else np.eye(len(task.class_names))[labels]
+    return labels if task.label_shape else np.eye(len(task.class_names))[labels]

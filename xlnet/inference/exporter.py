@@ -36,7 +36,7 @@ from xlnet.settings.network import CONFIG_NAME, DTYPES, NetworkSettings
 from xlnet.support import files
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks import encoding
-from xlnet.tasks.types.contract import Reader
+from xlnet.tasks.contract import Task
 
 _log = logging.getLogger(__name__)
 
@@ -140,11 +140,11 @@ def _build(loaded: LoadedModel) -> dict[str, Signature]:
 
 def _of_text(loaded: LoadedModel, tuned: FineTunedTask) -> Signature:
     # The graph makes the inputs of plain texts and pairs.
-    reader = tuned.task.type.reader
-    has_own_pairs = reader.parse_pairs is not Reader.parse_pairs
-    if has_own_pairs or reader.encode is not Reader.encode:
+    kind = type(tuned.task)
+    has_own_pairs = kind.parse_pairs is not Task.parse_pairs
+    if has_own_pairs or kind.encode is not Task.encode:
         raise UserError(
-            f"texts of task type {tuned.task.type.name} cannot be encoded in the graph; serve "
+            f"texts of task type {tuned.task.kind} cannot be encoded in the graph; serve "
             "the model directory (xlnet serve), or the signature ids of an export"
         )
     encoder = GraphEncoder(
@@ -153,7 +153,7 @@ def _of_text(loaded: LoadedModel, tuned: FineTunedTask) -> Signature:
         tuned.task.published.replacements,
     )
     texts = {}
-    for name in tuned.task.reader.texts:
+    for name in tuned.task.texts:
         texts[name] = tf.placeholder(tf.string, [None], name)
     return texts, _answers(loaded, tuned, encoder.pairs(*texts.values()))
 
@@ -162,9 +162,7 @@ def _answers(
     loaded: LoadedModel, tuned: FineTunedTask, features: dict[str, tf.Tensor]
 ) -> dict[str, tf.Tensor]:
     model = TaskModel(loaded.config, tuned, loaded.network)
-    return tuned.task.head.named_outputs(
-        model.outputs(features), tuned.settings.threshold
-    )
+    return tuned.task.named_outputs(model.outputs(features), tuned.settings.threshold)
 
 
 def _of_vectors(loaded: LoadedModel) -> Signature:

@@ -21,7 +21,8 @@ from xlnet.runs.model_files import LoadedModel
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.devices import DeviceSettings
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks.task import InlineExample, Row, Task
+from xlnet.tasks.contract import Task
+from xlnet.tasks.task import InlineExample, Row
 
 _log = logging.getLogger(__name__)
 
@@ -108,10 +109,8 @@ class Inference:
         tuned = self.loaded.tuned
         if tuned is None:
             raise wrong("model", "a pretrained one", "one fine-tuned for a task")
-        if verb not in (None, tuned.task.type.verb):
-            found = (
-                f"one of {tuned.task.type.name}, whose method is {tuned.task.type.verb}"
-            )
+        if verb not in (None, tuned.task.verb):
+            found = f"one of {tuned.task.kind}, whose method is {tuned.task.verb}"
             raise wrong("model", found, f"one with the method {verb}")
         return tuned
 
@@ -152,7 +151,7 @@ class Inference:
         """The row of an inline example, and how many tokens of its texts are unknown; UserError,
         which begins with `place`, if it is bad."""
         try:
-            row = self.tuned().task.reader.row("0", asked)
+            row = self.tuned().task.row("0", asked)
         except ValueError as e:
             raise UserError(f"{place}{e}") from e
         texts = itertools.chain.from_iterable(row.pairs)
@@ -225,7 +224,7 @@ def example_of(item: Any, task: Optional[Task]) -> InlineExample:
     if isinstance(item, InlineExample):
         return item
     first, second = pair(item)
-    if second is not None and task and task.reader.texts == ("question", "context"):
+    if second is not None and task and task.texts == ("question", "context"):
         first, second = second, first
     return InlineExample(first, second)
 

@@ -68,7 +68,7 @@ class Model(Inference):
         super().__init__(loaded, device, batch_size, most_tokens)
         task = loaded.tuned.task if loaded.tuned else None
         self.task: Optional[str] = task.name if task else None
-        self.verb: Optional[str] = task.type.verb if task else None
+        self.verb: Optional[str] = task.verb if task else None
         self.labels: Optional[tuple[str, ...]] = task.labels if task else None
         self.n_layer: int = loaded.config.n_layer
         self.max_seq_length: int = loaded.max_seq_length

@@ -29,9 +29,9 @@ from xlnet.inference.settings import PredictSettings, from_keywords
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.support.errors import wrong
 from xlnet.tasks import encoding, ranking, results
+from xlnet.tasks.contract import Task
 from xlnet.tasks.tagging.sentences import find_words
 from xlnet.tasks.task import InlineExample, Row
-from xlnet.tasks.types.contract import Scorer
 
 VERBS = ("classify", "score", "choose", "rank", "answer", "tag")
 EXPLAINED = ("classify", "score", "rank")  # of models with one output for a text
@@ -48,8 +48,8 @@ def prediction_call(
       settings: those of `PredictSettings`; of those not given the model's own hold.
     """
     tuned = inference.tuned(verb)
-    verb = tuned.task.type.verb
-    scorer, threshold = _scorer(tuned, from_keywords(PredictSettings, settings))
+    verb = tuned.task.verb
+    task, threshold = _task(tuned, from_keywords(PredictSettings, settings))
     predictor = inference.predictor()
 
     def prepare(item: Any) -> tuple[list[Row], int, bool]:
@@ -75,7 +75,7 @@ def prediction_call(
             return [Computed([], 0, 0, 0) for _ in items]
         values, counts = predictor.values(rows)
         inference.note_cut(counts.is_cut, tuned.layout.max_seq_length)
-        found = scorer.results(rows, values, threshold)
+        found = task.results(rows, values, threshold)
         computed: list[Computed] = []
         end = 0
         for its_rows, unknown, is_ranking in items:
@@ -89,18 +89,18 @@ def prediction_call(
     return Call(compute, predictor.at_once, prepare)
 
 
-def _scorer(tuned: FineTunedTask, chosen: PredictSettings) -> tuple[Scorer, float]:
-    """The scorer of the task and its threshold, or those that are given."""
+def _task(tuned: FineTunedTask, chosen: PredictSettings) -> tuple[Task, float]:
+    """The task and its threshold, or those that are given."""
     task, threshold = tuned.task, tuned.settings.threshold
     if chosen.threshold is not None:
-        if not task.scorer.has_threshold:
+        if not task.has_threshold:
             raise wrong("threshold", chosen.threshold, f"none for {task.name}")
         threshold = chosen.threshold
     if chosen.top_k is None:
-        return task.scorer, threshold
-    if not hasattr(task.type.options, "n_best_size"):
+        return task, threshold
+    if not hasattr(task.options, "n_best_size"):
         raise wrong("top_k", chosen.top_k, f"none for {task.name}")
-    return task.with_options(n_best_size=chosen.top_k).scorer, threshold
+    return task.with_options(n_best_size=chosen.top_k), threshold
 
 
 def examples_of(verb: str, item: Any) -> list[InlineExample]:
@@ -176,10 +176,10 @@ def explanation_call(inference: Inference, label: Optional[str] = None) -> Call:
       label: the label whose probability is explained; the most probable one if not given.
     """
     tuned = inference.tuned()
-    if tuned.task.type.verb not in EXPLAINED:
+    if tuned.task.verb not in EXPLAINED:
         expected = f"one that can {' or '.join(EXPLAINED)}"
-        raise wrong("model", f"one of task type {tuned.task.type.name}", expected)
-    names = list(tuned.task.scorer.probabilities)  # of the outputs; none of a score
+        raise wrong("model", f"one of task type {tuned.task.kind}", expected)
+    names = list(tuned.task.probabilities)  # of the outputs; none of a score
     if label is not None and label not in names:
         expected = f"one of {', '.join(names)}" if names else "none: it has one score"
         raise wrong("label", repr(label), expected)

@@ -208,7 +208,7 @@ def _softmax_cross_entropy(
 
 @dataclasses.dataclass
 class HeadBuilder:
-    """The layers from which a task's head is built: `nn` in `tasks.types.contract.Head`.
+    """The layers from which a task's head is built: `nn` in `tasks.contract.Task`.
 
     Attributes:
       run: how the network is run.

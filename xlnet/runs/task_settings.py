@@ -22,8 +22,8 @@ from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, CACHE, RUN_NAME, OptimizationSettings
 from xlnet.support import files
 from xlnet.support.errors import MissingFlag, wrong
-from xlnet.tasks import custom, encoding, known
-from xlnet.tasks.task import Task
+from xlnet.tasks import encoding, known
+from xlnet.tasks.contract import Task
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class FineTunedTask:
     @property
     def scope(self) -> str:
         """The name of the output layer's variables."""
-        return self.task.head.scope(self.settings.cls_scope)
+        return self.task.scope(self.settings.cls_scope)
 
     @property
     def layout(self) -> encoding.Layout:
@@ -64,7 +64,7 @@ class FineTunedTask:
     def padding(self) -> encoding.Padding:
         """What batches leave out."""
         return encoding.Padding(
-            self.task.reader.pads, tuple(self.task.head.token_features), _ROUND_TO
+            self.task.pads, tuple(self.task.token_features), _ROUND_TO
         )
 
 
@@ -333,12 +333,12 @@ def task_of_run(settings: FineTuningSettings, document: Optional[RunDocument]) -
     to predict. The one file that it was trained on has the dev split that training held out.
     """
     if not document:
-        return custom.resolve_task(settings)
+        return known.resolve_task(settings)
     stored = document.task or {}
     with run_document.malformed_as_user_error(document.path):
         if settings.dev_share is None and _is_train_file(settings, document):
             settings = dataclasses.replace(settings, dev_share=stored.get("dev_share"))
-        return custom.resolve_task(settings, stored)
+        return known.resolve_task(settings, stored)
 
 
 def _is_train_file(settings: TaskSettings, document: RunDocument) -> bool:
@@ -358,10 +358,10 @@ def describe_task(settings: FineTuningSettings, task: Task) -> dict[str, Any]:
     train file determined."""
     return {
         "task": task.published.trained_as or task.name,
-        "kind": task.type.name,
-        "kind_options": dataclasses.asdict(task.type.options),
+        "kind": task.kind,
+        "kind_options": dataclasses.asdict(task.options),
         "labels": None if task.labels is None else list(task.labels),
-        "head": task.head.scope(settings.cls_scope),
+        "head": task.scope(settings.cls_scope),
         "summary_type": settings.summary_type,
         "use_summ_proj": settings.use_summ_proj,
         "columns": dataclasses.asdict(task.columns),

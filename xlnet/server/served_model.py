@@ -91,7 +91,7 @@ class ServedModel:
         self.labels = list(model.labels) if model.labels else None
         texts: dict[str, tuple[str, ...]] = {}
         if self._task:
-            texts["text"] = self._task.reader.texts
+            texts["text"] = self._task.texts
             if self.verb in prediction.EXPLAINED:
                 texts["explain"] = texts["text"]
         else:

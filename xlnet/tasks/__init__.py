@@ -3,9 +3,9 @@
 Nothing here imports TensorFlow, so that files can be checked and metrics used without it; training
 is in `finetuning`. Each of these imports from those before it: `task`, a task as data; `results`,
 predictions; `files` reads files; `encoding` makes arrays of the examples; `metrics` scores
-predictions; `types` is what a task type is, and the simple ones; `tagging`, `questions` and
-`ranking` are a room each; `known` registers all types and has the published tasks, `custom` makes
-a task of a file of one's own; `evaluation` writes metrics and predictions.
+predictions; `contract` is what a task is, `simple` has the simple types; `tagging`, `questions` and
+`ranking` are a room each; `known` registers all types, has the published tasks and makes one of a
+file of one's own; `evaluation` writes metrics and predictions.
 """
 
 from typing import TypeVar
@@ -14,7 +14,7 @@ _Registered = TypeVar("_Registered")
 
 
 def register(part: _Registered) -> _Registered:
-    """Makes a `TaskType`, or a `Task` of a known one, available by its name; returns it.
+    """Makes a task type, a subclass of `Task`, or a task available by its name; returns it.
     --own_module imports a module with variables of such calls."""
     from xlnet.tasks import known
 

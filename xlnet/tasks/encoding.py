@@ -67,7 +67,7 @@ class TokenCounts(NamedTuple):
 
 
 def pop_token_counts(arrays: dict[str, np.ndarray]) -> TokenCounts:
-    """Takes the counts out of the arrays of `Reader.encode`; those of a reader that does not count
+    """Takes the counts out of the arrays of `Task.encode`; those of a reader that does not count
     are zeros."""
     none = np.zeros(len(arrays["input_ids"]), int)
     return TokenCounts(arrays.pop(TOKENS_READ, none), arrays.pop(TOKENS, none))

@@ -13,8 +13,8 @@ import numpy as np
 
 from xlnet.support import files
 from xlnet.tasks import results
-from xlnet.tasks.task import Row, Task
-from xlnet.tasks.types.contract import LABELS_SHOWN, Predictions
+from xlnet.tasks.contract import LABELS_SHOWN, Predictions, Task
+from xlnet.tasks.task import Row
 
 _log = logging.getLogger(__name__)
 
@@ -27,15 +27,14 @@ def constant_answer(
     Args:
       task: the task.
       rows: those evaluated.
-      threshold: as for `Scorer.decide`; for several labels in a row the best one is taken.
+      threshold: as for `Task.decide`; for several labels in a row the best one is taken.
 
     Returns:
       a dict of floats; None for a task that has neither probabilities of its labels nor scores.
       The prediction is the frequency of each label, or the mean score.
     """
-    scorer = task.scorer
-    names, gold = scorer.probabilities, scorer.gold_labels(rows)
-    is_simple = bool(names) or scorer.label_shape == ()
+    names, gold = task.probabilities, task.gold_labels(rows)
+    is_simple = bool(names) or task.label_shape == ()
     if not isinstance(gold, np.ndarray) or not is_simple:
         return None
     answer = gold.mean(axis=0)
@@ -44,7 +43,7 @@ def constant_answer(
     values = np.broadcast_to(answer, (len(gold), *np.shape(answer)))
     if names and gold.ndim > 1:
         threshold = best_threshold(values, gold)
-    return scorer.evaluate(values, gold, threshold)
+    return task.evaluate(values, gold, threshold)
 
 
 def best_threshold(values: np.ndarray, gold: np.ndarray) -> float:
@@ -67,8 +66,8 @@ def score(
     task: Task, predictions: Predictions, rows: Sequence[Row], threshold: float
 ) -> dict:
     """The task's metrics and the mean loss of the predictions for rows, a dict of floats."""
-    gold_labels = task.scorer.gold_labels(rows)
-    result = task.scorer.evaluate(predictions.values, gold_labels, threshold)
+    gold_labels = task.gold_labels(rows)
+    result = task.evaluate(predictions.values, gold_labels, threshold)
     result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
     return result
 
@@ -113,7 +112,7 @@ def keep(
       best: one of them; None: none is better than others.
       values: the predictions of the best one, or of the newest.
     """
-    table = task.scorer.table(values, task.scorer.gold_labels(rows), threshold)
+    table = task.label_table(values, task.gold_labels(rows), threshold)
     if table and len(task.labels or ()) <= LABELS_SHOWN:
         _log.info("%s", table)
     if len(checkpoints) > 1 and best:
@@ -130,7 +129,7 @@ def keep(
         "best_step": best["step"] if best else None,
         "checkpoints": checkpoints,
     }
-    if task.scorer.has_threshold:
+    if task.has_threshold:
         kept["predict_threshold"] = threshold
     files.write_json(os.path.join(directory, f"eval_results_{split}.json"), kept)
     if table:
@@ -166,7 +165,7 @@ def write_predictions(
       output: path of the main file, the only one that is then written; "-": the standard output. A
         table has commas between its cells if the name ends in .csv, else tabs.
     """
-    contents = task.scorer.prediction_files(rows, values, threshold)
+    contents = task.prediction_files(rows, values, threshold)
     stem = os.path.join(directory, f"predictions_{task.name}_{split}")
     predicted = f"predicted {task.name} {split}  step {step}  ({len(rows)} rows)"
     for extension, lines in contents.items():
@@ -187,8 +186,8 @@ def write_predictions(
     if task.published.submitted_range:
         values = np.clip(values, *task.published.submitted_range)
     named = []
-    for row, label in zip(rows, task.scorer.labels(values, threshold)):
-        named.append((row.id, task.scorer.text_of(label)))
+    for row, label in zip(rows, task.predicted_labels(values, threshold)):
+        named.append((row.id, task.text_of(label)))
     lines = results.separated([("index", "prediction"), *named])
     if path.endswith(".json"):
         objects = []

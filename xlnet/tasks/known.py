@@ -1,42 +1,49 @@
-"""The registry of task types and of tasks: the library's, whose data sets are in `known.json`, and
-those of a user.
+"""The registry of task types and of tasks, the library's and those of a user; and the task of a
+run's settings: a known one, or `--task_name=custom`, of a user's own columns.
 
 `known.json` has groups of tasks from one source: the fields of `Task` by their names, in place of
 those that a group has in common. An entry with `languages` is a task for each, in place of
 {language}.
-`custom` makes tasks of a user's own columns.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.resources
 import json
+import os
+import re
 from typing import Any, Optional
 
-from xlnet.support import own_modules
+from xlnet.settings.finetuning import names_in
+from xlnet.support import files, own_modules
 from xlnet.support.errors import wrong
-from xlnet.tasks.questions.spans import SPANS
-from xlnet.tasks.ranking import RANKING
-from xlnet.tasks.tagging.tags import TAGGING
-from xlnet.tasks.task import CUSTOM, Columns, Files, Form, Published, Task
-from xlnet.tasks.types.contract import TaskType
-from xlnet.tasks.types.simple import (
-    CLASSIFICATION,
-    MULTI_LABEL,
-    MULTIPLE_CHOICE,
-    REGRESSION,
+from xlnet.tasks import metrics
+from xlnet.tasks.contract import Task
+from xlnet.tasks.files import forms
+from xlnet.tasks.questions.spans import Spans
+from xlnet.tasks.ranking import Ranking
+from xlnet.tasks.simple import (
+    Classification,
+    MultiLabel,
+    MultipleChoice,
+    Regression,
+)
+from xlnet.tasks.tagging.tags import Tagging
+from xlnet.tasks.task import CUSTOM, Columns, Files, Form, Published
+
+_TYPES: tuple[type[Task], ...] = (
+    Spans,
+    Tagging,
+    Ranking,
+    Regression,
+    MultipleChoice,
+    MultiLabel,
+    Classification,
 )
 
 # The task types by name. `register` adds others.
-TASK_TYPES = {
-    "spans": SPANS,
-    "tagging": TAGGING,
-    "ranking": RANKING,
-    "regression": REGRESSION,
-    "multiple_choice": MULTIPLE_CHOICE,
-    "multi_label": MULTI_LABEL,
-    "classification": CLASSIFICATION,
-}
+TASK_TYPES = {each.kind: each for each in _TYPES}
 
 # ---- the library's tasks
 
@@ -68,12 +75,11 @@ def _task(name: str, fields: dict[str, Any]) -> Task:
     for key, form in files.get("forms", {}).items():
         forms[key] = Form(**form)
     files.update(form=Form(**files.get("form", {})), forms=forms)
-    task = Task(
+    task = TASK_TYPES[fields["type"]](
         name,
         Columns(**fields["columns"]),
         fields["labels"],
         fields["metrics"],
-        TASK_TYPES[fields["type"]],
         Files(**files),
         Published(**fields.get("published", {})),
     )
@@ -89,36 +95,44 @@ _OURS = frozenset([*TASK_TYPES, *TASKS])
 # ---- own task types
 
 
-def is_built_in(its_type: TaskType) -> bool:
+def is_built_in(its_type: type[Task]) -> bool:
     """Whether a task type is one of the library's."""
-    return its_type.name in _OURS
+    return its_type.kind in _OURS
+
+
+def _name_of(part: Any) -> str:
+    """The name of a task type or of a task; "" of anything else."""
+    if isinstance(part, type) and issubclass(part, Task):
+        return part.kind
+    return part.name if isinstance(part, Task) else ""
 
 
 def register(part: Any) -> Any:
     """As `tasks.register`."""
-    if part.name in _OURS:
-        raise ValueError(f"'{part.name}' is the library's, expected another name")
-    registry: dict[str, Any] = TASK_TYPES if isinstance(part, TaskType) else TASKS
-    registry[part.name] = part
+    name = _name_of(part)
+    if not name or name in _OURS:
+        raise ValueError(f"found the name '{name}', expected a type or task of another")
+    registry: dict[str, Any] = TASK_TYPES if isinstance(part, type) else TASKS
+    registry[name] = part
     return part
 
 
-def load(module: Optional[str]) -> list[TaskType]:
+def load(module: Optional[str]) -> list[type[Task]]:
     """Imports `module`, FILE.py or the name of an installed one, which registers own task types or
     tasks, its variables; returns the types. None: imports nothing."""
     if not module:
         return []
     own = []
     for part in vars(own_modules.load(module, "own_module")).values():
-        if isinstance(part, (TaskType, Task)) and part.name not in _OURS:
+        if _name_of(part) and _name_of(part) not in _OURS:
             own.append(register(part))
     if not own:
-        expected = "NAME = xlnet.tasks.register(...)"
-        raise wrong(f"own_module: {module}", "no task type", expected)
-    return [part for part in own if isinstance(part, TaskType)]
+        found, expected = "no task type", "NAME = xlnet.tasks.register(...)"
+        raise wrong(f"own_module: {module}", found, expected)
+    return [part for part in own if isinstance(part, type)]
 
 
-def type_of(stored: dict, path: str) -> TaskType:
+def type_of(stored: dict, path: str) -> type[Task]:
     """The type of the `task` in a model's `run.json`. What that names is never imported: a model
     may come from a stranger."""
     kind = str(stored.get("kind"))
@@ -144,3 +158,224 @@ def find_task(name: str) -> Task:
 def canonical_name(name: str) -> str:
     """A task's name without case, hyphens and underscores."""
     return name.lower().replace("-", "").replace("_", "")
+
+
+# ---- the task of a run
+
+_DEV_SHARE = 0.1  # of own files
+_DEV_SHARE_OF_KNOWN = 0.05  # where no file of dev is known or named
+
+
+def resolve_task(settings: Any, stored: Optional[dict] = None) -> Task:
+    """The `Task` of `settings` (`settings.finetuning.FineTuningSettings`).
+
+    stored: the `task` of a model's `run.json`: without training it has what otherwise the train
+    file determines, such as the labels of own files; also the fraction that is held out.
+    """
+    stored = stored or {}
+    if canonical_name(settings.task_name) == CUSTOM:
+        task = _own_task(settings, stored)
+    else:
+        task = find_task(settings.task_name)
+        if task.program != settings.program:
+            found = f"{task.name}, a task of {task.program}"
+            raise wrong("task_name", found, f"one of {settings.program}")
+        if settings.is_regression and task.labels is not None:
+            expected = f"False for the labels of task {task.name}"
+            raise wrong("is_regression", "True", expected)
+    task = _with_files(task, settings, stored).with_options(**vars(settings))
+    # Its labels, which the model or the train file has.
+    if task.labels == () and stored and not settings.do_train:
+        task = dataclasses.replace(task, labels=tuple(stored["labels"]))
+        task = task.with_options(**stored.get("kind_options", {}))
+    task = with_metric(complete(task, settings.data_dir), settings.metric)
+    if settings.do_train or settings.do_eval:
+        task.metric_functions  # noqa: B018  its errors are raised before anything is read
+    return task
+
+
+def complete(task: Task, data_dir: str) -> Task:
+    """The task with the labels of its train file if they are not"""
+    if task.labels != ():
+        return task
+    names = task.files.by_split.get("train", "train.csv")
+    path = forms.require_file(data_dir, names, "train")
+    return task.from_train_file(path)
+
+
+def with_metric(task: Task, name: Optional[str]) -> Task:
+    """The task with the comma-separated metrics `name` before the others; None: unchanged."""
+    given = {}  # name, as results have it -> as the flag has it
+    for each in names_in(name):
+        task.check_metric(each)
+        given[metrics.name_of(each)] = each
+    own = {name: each for name, each in given.items() if metrics.is_own(each)}
+    in_order = tuple(dict.fromkeys((*given, *task.metrics)))
+    return dataclasses.replace(task, metrics=in_order, own_metrics=own)
+
+
+# ---- own files: their type and columns
+
+# The types of `xlnet classify`, by the flag that chooses one.
+_OF_FLAG: dict[str, type[Task]] = {
+    "query_id_column": Ranking,
+    "is_regression": Regression,
+    "multi_label": MultiLabel,
+    "choice_columns": MultipleChoice,
+}
+_COLUMNS = {
+    "text_a": "text_a_column",
+    "text_b": "text_b_column",
+    "label": "label_column",
+    "choices": "choice_columns",
+}
+
+
+def _type_of_own(settings: Any, stored: dict) -> type[Task]:
+    """The type of own files: that of the model in model_dir if it is a user's, that which
+    --own_module registers for this program, or the library's that the program or a flag chooses."""
+    own = load(settings.own_module)
+    if "kind" in stored:
+        trained = type_of(stored, "model_dir")
+        if not is_built_in(trained):
+            return trained
+    of_programs: list[type[Task]] = [*own, Spans, Tagging]
+    for each in of_programs:
+        if each.program == settings.program:
+            return each
+    chosen = [flag for flag in _OF_FLAG if getattr(settings, flag)]
+    if len(chosen) > 1:
+        raise wrong(" and ".join(chosen), "two task types", "one of these flags")
+    return _OF_FLAG[chosen[0]] if chosen else Classification
+
+
+def _own_task(settings: Any, stored: dict) -> Task:
+    its_type = _type_of_own(settings, stored)
+    columns: dict[str, Any] = {
+        "id": settings.id_column,
+        "id_required": settings.requires_id,
+        "query": settings.query_id_column,
+        "group": settings.group_column,
+        "label_form": settings.label_form,
+    }
+    for name, flag in _COLUMNS.items():
+        given = getattr(settings, flag)
+        columns[name] = names_in(given)
+        if given is not None and not columns[name]:
+            raise wrong(flag, f"'{given}'", "the name of a column")
+        if len(set(columns[name])) < len(columns[name]) and name != "text_a":
+            raise wrong(flag, f"'{given}'", "columns that differ")
+    is_of_one = is_built_in(its_type) and its_type.program == "xlnet classify"
+    if len(columns["label"]) > 1 and is_of_one and not settings.multi_label:
+        expected = "one; several are for --multi_label"
+        raise wrong("label_column", "several columns", expected)
+    if columns["query"] and not columns["text_b"]:
+        expected = "the column of the documents"
+        raise wrong("query_id_column", "no --text_b_column", expected)
+    return its_type(
+        CUSTOM,
+        Columns(**columns),
+        labels=() if its_type.has_labels else None,
+        metrics=its_type.default_metrics,
+        files=Files(by_split=_own_files(settings)),
+    )
+
+
+# ---- which files
+
+# The split of a file with such a part in its name; the last of each are of the first tagging sets.
+_SPLIT_OF = {
+    "train": "train",
+    "test": "test",
+    "testb": "test",
+    "dev": "dev",
+    "valid": "dev",
+    "validation": "dev",
+    "val": "dev",
+    "eval": "dev",
+    "testa": "dev",
+}
+_OF_RECORDS = ".tfrecord"  # of output_dir, which may be the directory of the texts, too
+
+
+def _own_files(settings: Any) -> dict[str, Any]:
+    """{split: path} for `data_dir`, which is one file, or has train.csv or the like. Without
+    training, all splits are all rows of one file, unless `dev_share` says that a part of it is
+    dev."""
+    data_dir = settings.data_dir
+    if os.path.isfile(data_dir):
+        path = os.path.abspath(data_dir)
+        if settings.do_train:
+            return {"train": path}
+        splits = ["train", "test"]
+        if not settings.dev_share:
+            splits.append("dev")
+        return dict.fromkeys(splits, path)
+    found: dict[str, str] = {}
+    listed = sorted(os.listdir(data_dir)) if os.path.isdir(data_dir) else []
+    for name in listed:
+        # The split is a part of the name, such as train-v2.0.json and eng.train.
+        parts = re.split("[.-]", name)
+        for split in {_SPLIT_OF[part] for part in parts if part in _SPLIT_OF}:
+            if name.endswith(_OF_RECORDS):
+                continue
+            if split in found:
+                where, both = f"data_dir: {data_dir}", f"{found[split]} and {name}"
+                raise wrong(where, both, "one of them", f"--{split}_file")
+            found[split] = name
+    # These names are shown where a file is needed. A missing dev is a part of train.
+    return {"train": "train.csv", "test": "test.csv", **found}
+
+
+def _with_files(task: Task, settings: Any, stored: dict) -> Task:
+    """The task with the files that flags name and the form that they declare in place of its own,
+    and with the fraction of train that is held out where dev has no file."""
+    named: dict[str, str] = {}
+    for split, paths in settings.named_files.items():
+        named[split] = forms.expanded(paths, split + "_file")
+    if "train" in named and os.path.isfile(settings.data_dir):
+        both = f"the file {settings.data_dir}, and train_file names {named['train']}"
+        raise wrong("data_dir", both, "one of them")
+    by_split, groups = task.files.by_split, task.files.groups
+    if named and not settings.data_dir:  # there are no others
+        by_split, groups = {}, {}
+    by_split = {**by_split, **named}
+
+    share = settings.dev_share
+    if share is None:  # the rows that a model held out stay held out
+        share = stored.get("dev_share")
+    if share is None:
+        share = _DEV_SHARE if task.name == CUSTOM else _DEV_SHARE_OF_KNOWN
+    if "dev" in by_split or "dev" in groups or "train" not in by_split:
+        share = 0.0
+
+    declared = _declared_form(settings)
+    of_names = {}
+    for name, form in task.files.forms.items():
+        of_names[name] = dataclasses.replace(form, **declared)
+    return task.with_files(
+        by_split=by_split,
+        groups=groups,
+        dev_share=share,
+        form=dataclasses.replace(task.files.form, **declared),
+        forms=of_names,
+        input_format=settings.input_format,
+        skips_errors=settings.on_error == "skip",
+    )
+
+
+def _declared_form(settings: Any) -> dict[str, Any]:
+    """What flags say of the form of the files: fields of `Form`."""
+    declared: dict[str, Any] = {}
+    for name in ("delimiter", "quoting", "header", "encoding"):
+        value = getattr(settings, name)
+        if value is not None:
+            declared[name] = value
+    if "encoding" in declared:
+        files.require_encoding(settings.encoding)
+    delimiter = declared.get("delimiter", ",")
+    if delimiter in ("tab", "\\t"):
+        declared["delimiter"] = "\t"
+    elif len(delimiter) != 1 or delimiter in '"\r\n':
+        raise wrong("delimiter", f"'{delimiter}'", "one character, or tab")
+    return declared

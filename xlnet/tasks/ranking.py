@@ -27,7 +27,6 @@ Shape letters: n rows, m documents of one query.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
 import re
@@ -37,11 +36,10 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from xlnet.support.errors import UserError, wrong
+from xlnet.tasks.contract import THRESHOLD, LossOptions, finite
 from xlnet.tasks.files import forms
-from xlnet.tasks.task import Form, Row, Task
-from xlnet.tasks.types import contract
-from xlnet.tasks.types.contract import THRESHOLD, LossOptions, finite
-from xlnet.tasks.types.simple import REGRESSION
+from xlnet.tasks.simple import Regression
+from xlnet.tasks.task import Form, Row
 
 _log = logging.getLogger(__name__)
 
@@ -66,26 +64,134 @@ _TEXTS = {"query": "queries.tsv", "document": "documents.tsv"}
 # ---- the rows
 
 
-def parse_grade(task: Task, cells: list) -> float:
-    """An integer; below 0, which TREC has for junk, counts as 0."""
-    column = task.columns.label[0]
-    text = "".join(map(forms.to_text, cells)).strip()
-    if not re.fullmatch(r"-?\d{1,2}(\.0*)?", text, re.ASCII):
-        raise ValueError(f"column '{column}': '{text}', expected an integer below 100")
-    return max(float(text), 0.0)
+def _next_to(path: str, file: str) -> str:
+    return os.path.join(os.path.dirname(path), file)
 
 
-class RankingReader(contract.Reader):
+class Query(NamedTuple):
+    """The documents of a query, sorted by name in reverse: those of equal scores stay in this
+    order, so that measures do not depend on the order of a file.
+
+    Attributes:
+      rows: their row numbers, int [m].
+      relevance: float64 [m]; nan where it is not known.
+      judged: of all judged documents, float64: those of the rows, or of the judgements of a run.
+    """
+
+    rows: np.ndarray
+    relevance: np.ndarray
+    judged: np.ndarray
+
+
+def by_query(rows: Sequence[Row]) -> list[Query]:
+    """The documents of each query, in the order of the queries' first rows."""
+    found: dict[str, list[int]] = {}
+    for index, row in enumerate(rows):
+        found.setdefault(row.query, []).append(index)
+    labels: list[Any] = [row.label for row in rows]
+    relevance = np.array(labels, np.float64)
+    queries = []
+    for documents in found.values():
+        documents.sort(key=lambda index: rows[index].id, reverse=True)
+        numbers = np.array(documents)
+        judged = rows[documents[0]].source
+        if judged is None:
+            judged = relevance[numbers]
+        queries.append(Query(numbers, relevance[numbers], np.array(judged)))
+    return queries
+
+
+def best_first(scores: np.ndarray) -> np.ndarray:
+    """The order of the documents of a query by their scores [m]: int [m]."""
+    return np.argsort(-scores, kind="stable")
+
+
+def _unequal(query: Query) -> tuple[np.ndarray, ...]:
+    """All pairs of documents whose first one has the higher relevance: two int arrays."""
+    return np.nonzero(query.relevance[:, None] > query.relevance[None, :])
+
+
+# ---- measures
+
+
+def cutoff_of(name: str) -> Optional[int]:
+    """The k of a measure's name "ndcg@k"; 0: it has none; None: there is no such measure."""
+    found = re.fullmatch("([a-z_]+)(?:@([1-9][0-9]*))?", name)
+    if not found or found[1] not in MEASURES:
+        return None
+    return int(found[2] or 0)
+
+
+def measure(name: str, ranked: np.ndarray, judged: np.ndarray, highest: float) -> float:
+    """A measure of a query.
+
+    Args:
+      name: of `MEASURES`, perhaps with a cutoff.
+      ranked: relevance of the documents in the order of the scores, float64 [m].
+      judged: relevance of all judged documents, float64.
+      highest: the highest relevance of all queries.
+    """
+    k = cutoff_of(name) or len(ranked)
+    name = name.partition("@")[0]
+    ranked = ranked[:k]
+    is_relevant = ranked > 0
+    all_relevant = max(int(np.count_nonzero(judged)), 1)
+    positions = np.arange(1, len(ranked) + 1)
+    if name == "map":
+        precision = np.cumsum(is_relevant) / positions
+        return (precision * is_relevant).sum() / all_relevant
+    if name == "mrr":
+        return (is_relevant / positions).max()
+    if name == "p":
+        return np.count_nonzero(ranked) / k
+    if name == "recall":
+        return np.count_nonzero(ranked) / all_relevant
+    if name == "err":
+        # Expected reciprocal rank (https://doi.org/10.1145/1645953.1646033): the reader goes down
+        # the list and stops at a document with a probability that depends on its relevance.
+        stops = (2**ranked - 1) / 2**highest
+        arrives = np.concatenate([[1.0], np.cumprod(1 - stops)[:-1]])
+        return (arrives * stops / positions).sum()
+    # NDCG with gains of 2^relevance - 1 (https://doi.org/10.1145/1102351.1102363), or as trec_eval
+    # with gains equal to the relevance.
+    if name == "ndcg":
+        ranked, judged = 2**ranked - 1, 2**judged - 1
+    best = np.sort(judged)[::-1][:k]
+    ideal = (best / np.log2(np.arange(2, len(best) + 2))).sum()
+    return (ranked / np.log2(positions + 1)).sum() / ideal if ideal else 0.0
+
+
+# ---- the task type
+
+
+class Ranking(Regression):
     """Documents of queries; in training pairs of documents. `Row.source` has the relevance of all
-    judged documents of the query, if they come from the judgements of a run."""
+    judged documents of the query, if they come from the judgements of a run. The loss is the
+    logistic loss on the difference of the scores of two documents (RankNet,
+    https://doi.org/10.1145/1102351.1102363)."""
+
+    kind = "ranking"
+    measures = ()
+    default_metrics = ("ndcg@10", "map", "err@10")
+    verb = "rank"
+
+    def parse_label(self, cells: list) -> float:
+        """An integer; below 0, which TREC has for junk, counts as 0."""
+        column = self.columns.label[0]
+        text = "".join(map(forms.to_text, cells)).strip()
+        if not re.fullmatch(r"-?\d{1,2}(\.0*)?", text, re.ASCII):
+            raise ValueError(
+                f"column '{column}': '{text}', expected an integer below 100"
+            )
+        return max(float(text), 0.0)
 
     def _form_of(self, path: str) -> Optional[str]:
-        return forms.declared_form(self.task, path).name
+        return forms.declared_form(self, path).name
 
     def _lines(self, path: str, kind: str) -> forms.Records:
         """(place, cells) of the lines that are not empty; kind: a key of `_COLUMNS`."""
         name = "text" if kind == "texts" else "conll"
-        encoding = self.task.files.form.encoding
+        encoding = self.files.form.encoding
         form = Form(name, header="none", names=_COLUMNS[kind], encoding=encoding)
         for place, cells in forms.read(path, form, "a ranking"):
             if isinstance(cells, str):
@@ -110,7 +216,7 @@ class RankingReader(contract.Reader):
         if form not in _TREC:
             yield from super().table(path)
             return
-        named = self.task.columns
+        named = self.columns
         columns = [named.query, *named.text_a, named.id, *named.text_b, *named.label]
         if len(columns) != 5 or None in columns:
             raise wrong(path, "TREC's file", "a table: the task is no ranking")
@@ -145,7 +251,7 @@ class RankingReader(contract.Reader):
                     found = f"document '{document}' again"
                     raise wrong(place, found, "another document")
                 try:
-                    of_query[document] = parse_grade(self.task, [cells["relevance"]])
+                    of_query[document] = self.parse_label([cells["relevance"]])
                 except ValueError as e:
                     raise UserError(f"{place}: {e}") from e
         kept = []
@@ -201,60 +307,7 @@ class RankingReader(contract.Reader):
             raise wrong("train", found, "some, as they are compared", "--train_file")
         return made
 
-
-def _next_to(path: str, file: str) -> str:
-    return os.path.join(os.path.dirname(path), file)
-
-
-class Query(NamedTuple):
-    """The documents of a query, sorted by name in reverse: those of equal scores stay in this
-    order, so that measures do not depend on the order of a file.
-
-    Attributes:
-      rows: their row numbers, int [m].
-      relevance: float64 [m]; nan where it is not known.
-      judged: of all judged documents, float64: those of the rows, or of the judgements of a run.
-    """
-
-    rows: np.ndarray
-    relevance: np.ndarray
-    judged: np.ndarray
-
-
-def by_query(rows: Sequence[Row]) -> list[Query]:
-    """The documents of each query, in the order of the queries' first rows."""
-    found: dict[str, list[int]] = {}
-    for index, row in enumerate(rows):
-        found.setdefault(row.query, []).append(index)
-    labels: list[Any] = [row.label for row in rows]
-    relevance = np.array(labels, np.float64)
-    queries = []
-    for documents in found.values():
-        documents.sort(key=lambda index: rows[index].id, reverse=True)
-        numbers = np.array(documents)
-        judged = rows[documents[0]].source
-        if judged is None:
-            judged = relevance[numbers]
-        queries.append(Query(numbers, relevance[numbers], np.array(judged)))
-    return queries
-
-
-def best_first(scores: np.ndarray) -> np.ndarray:
-    """The order of the documents of a query by their scores [m]: int [m]."""
-    return np.argsort(-scores, kind="stable")
-
-
-def _unequal(query: Query) -> tuple[np.ndarray, ...]:
-    """All pairs of documents whose first one has the higher relevance: two int arrays."""
-    return np.nonzero(query.relevance[:, None] > query.relevance[None, :])
-
-
-# ---- the output layer
-
-
-class RankingHead(contract.Head):
-    """A score for each document of a query. The loss is the logistic loss on the difference of the
-    scores of two documents (RankNet, https://doi.org/10.1145/1102351.1102363)."""
+    # -- the output layer: a score for each document of a query
 
     def num_choices(self, is_training: bool) -> int:
         return 2 if is_training else 1
@@ -271,67 +324,15 @@ class RankingHead(contract.Head):
 
     def loss(self, nn: Any, logits: Any, features: dict, options: LossOptions) -> Any:
         """The label of a pair is the probability that the first document is the better one. The
-        loss of an evaluation is that of `RankingScorer.evaluate`."""
+        loss of an evaluation is that of `evaluate`."""
         return nn.sigmoid_cross_entropy(logits, features["label_ids"])
 
-
-# ---- measures
-
-
-def cutoff_of(name: str) -> Optional[int]:
-    """The k of a measure's name "ndcg@k"; 0: it has none; None: there is no such measure."""
-    found = re.fullmatch("([a-z_]+)(?:@([1-9][0-9]*))?", name)
-    if not found or found[1] not in MEASURES:
-        return None
-    return int(found[2] or 0)
-
-
-def measure(name: str, ranked: np.ndarray, judged: np.ndarray, highest: float) -> float:
-    """A measure of a query.
-
-    Args:
-      name: of `MEASURES`, perhaps with a cutoff.
-      ranked: relevance of the documents in the order of the scores, float64 [m].
-      judged: relevance of all judged documents, float64.
-      highest: the highest relevance of all queries.
-    """
-    k = cutoff_of(name) or len(ranked)
-    name = name.partition("@")[0]
-    ranked = ranked[:k]
-    is_relevant = ranked > 0
-    all_relevant = max(int(np.count_nonzero(judged)), 1)
-    positions = np.arange(1, len(ranked) + 1)
-    if name == "map":
-        precision = np.cumsum(is_relevant) / positions
-        return (precision * is_relevant).sum() / all_relevant
-    if name == "mrr":
-        return (is_relevant / positions).max()
-    if name == "p":
-        return np.count_nonzero(ranked) / k
-    if name == "recall":
-        return np.count_nonzero(ranked) / all_relevant
-    if name == "err":
-        # Expected reciprocal rank (https://doi.org/10.1145/1645953.1646033): the reader goes down
-        # the list and stops at a document with a probability that depends on its relevance.
-        stops = (2**ranked - 1) / 2**highest
-        arrives = np.concatenate([[1.0], np.cumprod(1 - stops)[:-1]])
-        return (arrives * stops / positions).sum()
-    # NDCG with gains of 2^relevance - 1 (https://doi.org/10.1145/1102351.1102363), or as trec_eval
-    # with gains equal to the relevance.
-    if name == "ndcg":
-        ranked, judged = 2**ranked - 1, 2**judged - 1
-    best = np.sort(judged)[::-1][:k]
-    ideal = (best / np.log2(np.arange(2, len(best) + 2))).sum()
-    return (ranked / np.log2(positions + 1)).sum() / ideal if ideal else 0.0
-
-
-class RankingScorer(contract.Scorer):
-    """Measures of the orders of documents by their scores."""
+    # -- predictions: measures of the orders of documents by their scores
 
     def check_metric(self, name: str) -> None:
         if cutoff_of(name) is None:
             expected = f"one of {', '.join(MEASURES)}, to each of which @k may be added"
-            raise wrong(f"metric of task {self.task.name}", name, expected, "--metric")
+            raise wrong(f"metric of task {self.name}", name, expected, "--metric")
 
     def gold_labels(self, rows: Sequence[Row]) -> list[Query]:
         return by_query(rows)
@@ -341,9 +342,9 @@ class RankingScorer(contract.Scorer):
     ) -> dict:
         """The mean of each measure over the queries, and the mean logistic loss over all pairs of
         different relevance. Without a relevant document every order is as good as any other."""
-        values = finite(self.task, values)
+        values = finite(self, values)
         highest = max(query.judged.max() for query in gold_labels)
-        found: dict[str, list] = {name: [] for name in self.task.metrics}
+        found: dict[str, list] = {name: [] for name in self.metrics}
         losses = []
         for query in gold_labels:
             scores = values[query.rows].astype(np.float64)
@@ -372,16 +373,3 @@ class RankingScorer(contract.Scorer):
                 score = f"{scores[index]:.9g}"
                 lines.append(f"{row.query} Q0 {row.id} {rank} {score} xlnet\n")
         return {**files, "run": lines}
-
-
-RANKING = dataclasses.replace(
-    REGRESSION,
-    name="ranking",
-    parse=parse_grade,
-    metrics=(),
-    default_metrics=("ndcg@10", "map", "err@10"),
-    verb="rank",
-    reader=RankingReader,
-    head=RankingHead,
-    scorer=RankingScorer,
-)

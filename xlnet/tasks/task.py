@@ -1,28 +1,22 @@
 """A task as data: the columns of its files, the files, its metrics; and what published sets add.
 
-Nothing here reads a file. The `reader`, `head` and `scorer` that the task's type makes
-(`types.contract`) define its labels, output layer and scores. `known` lists the published
-tasks; `custom` makes one of a user's own columns and files.
+Nothing here reads a file. `contract.Task` adds the methods of a type: its labels, output
+layer and scores. `known` has the published tasks, and makes one of a user's own columns and files.
 """
 
 from __future__ import annotations
 
 import collections
 import dataclasses
-import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, ClassVar, Optional, TypeVar
 
 from xlnet.support.errors import wrong
-
-# a `Task` refers to its type, while the types are made of this module
-if TYPE_CHECKING:
-    from xlnet.tasks.types import contract
 
 CUSTOM = "custom"  # the task of one's own files
 
 # id: str. pairs: ((text_a, text_b or None), ...), one pair, or C of them in multiple choice. label:
-# as of `TaskType.parse`, or None if not known. query: name of the query of a document; None in
+# as of `Task.parse_label`, or None if not known. query: name of the query of a document; None in
 # tasks other than ranking. source: whatever else a reader keeps of the file. group: name of the
 # author or the document, or None.
 Row = collections.namedtuple(
@@ -71,7 +65,7 @@ class Form:
     """How a file is written, as far as that is declared; None: not declared.
 
     Attributes:
-      name: a key of `files.forms.FORMS` or `Reader.forms`; None: the extension says it.
+      name: a key of `files.forms.FORMS`; None: the extension says it.
       delimiter: the character between cells; None: a comma in .csv, a tab in .tsv.
       quoting: "standard": cells that need it are between quotation marks, as RFC 4180 says;
         "none": quotation marks are characters like others. None: as "standard".
@@ -150,7 +144,15 @@ class Published:
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
+class NoOptions:
+    """The options of a task type that has none."""
+
+
+_Task = TypeVar("_Task", bound="TaskFields")
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskFields:
     """Columns, files, labels and metrics of a task; L labels.
 
     Attributes:
@@ -158,16 +160,24 @@ class Task:
         until the train file is read.
       metrics: the names of the metrics, the main one first.
       own_metrics: a user's own metrics: name -> --metric.
+      options: a frozen dataclass, those of the type; a setting of the same name changes one. None:
+        `default_options`.
     """
+
+    default_options: ClassVar[Any] = NoOptions()
 
     name: str
     columns: Columns
     labels: Optional[tuple[str, ...]]
     metrics: tuple[str, ...]
-    type: contract.TaskType
     files: Files = Files()
     published: Published = Published()
     own_metrics: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    options: Any = None
+
+    def __post_init__(self) -> None:
+        if self.options is None:
+            object.__setattr__(self, "options", self.default_options)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -180,44 +190,29 @@ class Task:
         """Whether a lower value of the main metric is the better one."""
         return self.own_metrics.get(self.metrics[0], "").endswith(":min")
 
-    # The objects of the type for this task, as `types.contract` describes them.
-
-    @functools.cached_property
-    def reader(self) -> contract.Reader:
-        return self.type.reader(self)
-
-    @functools.cached_property
-    def head(self) -> contract.Head:
-        return self.type.head(self)
-
-    @functools.cached_property
-    def scorer(self) -> contract.Scorer:
-        return self.type.scorer(self)
-
-    def with_options(self, **values: Any) -> Task:
+    def with_options(self: _Task, **values: Any) -> _Task:
         """The task with those of some values that are options of its type; None: not given."""
-        options = self.type.options
+        options = self.options
         for field in dataclasses.fields(options):
             value = values.get(field.name)
             if value is not None:
                 options = dataclasses.replace(options, **{field.name: value})
-        changed = dataclasses.replace(self.type, options=options)
-        return dataclasses.replace(self, type=changed)
+        return dataclasses.replace(self, options=options)
 
-    def with_files(self, **changes: Any) -> Task:
+    def with_files(self: _Task, **changes: Any) -> _Task:
         """The task with other `Files`."""
         return dataclasses.replace(
             self, files=dataclasses.replace(self.files, **changes)
         )
 
 
-def splits_of(task: Task) -> tuple[str, ...]:
+def splits_of(task: TaskFields) -> tuple[str, ...]:
     """The names of a task's splits: of several files, of one, and held out."""
     held_out = ("dev",) if task.files.dev_share else ()
     return (*task.files.groups, *task.files.by_split, *held_out)
 
 
-def expand_split(task: Task, split: str) -> tuple[str, ...]:
+def expand_split(task: TaskFields, split: str) -> tuple[str, ...]:
     """Returns the parts of `split`, each of one file: MNLI's dev has two."""
     if split in task.files.groups and split not in task.files.by_split:
         return task.files.groups[split]

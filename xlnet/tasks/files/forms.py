@@ -32,7 +32,7 @@ from typing import IO, Any, Optional, cast
 
 from xlnet.support import errors, files
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks.task import Form, Task
+from xlnet.tasks.task import Form, TaskFields
 
 # What a file has: (place, cells) of each record. A place is what an error begins with:
 # "train.csv:17". Cells are a dict by the names of columns, of str or any value of JSON, {} of a
@@ -355,7 +355,7 @@ def extension(path: str) -> str:
 # --- The declared form of a file
 
 
-def declared_form(task: Task, path: str) -> Form:
+def declared_form(task: TaskFields, path: str) -> Form:
     """How a file is written: by the first of a flag for all files, the task for files of this name
     or extension, the extension, and the task. Its `name` is None if nothing says it."""
     its_extension = extension(path)

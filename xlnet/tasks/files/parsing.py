@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Optional
 from xlnet.corpus.tokenizer import is_text
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.files import forms, published
-from xlnet.tasks.task import CUSTOM, InlineExample, Row, Task
+from xlnet.tasks.task import CUSTOM, InlineExample, Row, TaskFields
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ LISTED = 20  # errors that are shown
 
 
 def read_parts(
-    task: Task, data_dir: str, part: str, need_labels: bool
+    task: TableReader, data_dir: str, part: str, need_labels: bool
 ) -> dict[str, Sequence[Row]]:
     """The rows of a part, "train" or one file of a split, and of the part that is read with it, if
     dev is held out of the train file."""
@@ -38,7 +38,7 @@ def read_parts(
     path = forms.require_file(data_dir, by_split[file], file)
     if file != "train":  # a row that is left out would change what an evaluation counts
         task = task.with_files(skips_errors=False, dev_share=0.0)
-    rows = task.reader.read(path, need_labels or is_held_out)
+    rows = task.read(path, need_labels or is_held_out)
     if not is_held_out:
         return {part: rows}
     train, dev = hold_out(rows, share)
@@ -102,14 +102,14 @@ def _digest(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
 
 
-def read_to_predict(task: Task, path: str) -> Sequence[Row]:
+def read_to_predict(task: TableReader, path: str) -> Sequence[Row]:
     """The rows of a file to predict, labelled or not: as many as the file has records."""
     for each in forms.each_path(path):
         if not forms.declared_form(task, each).name:
             expected = "a name with an extension, or a flag"
             raise wrong(each, "no form", expected, "--input_format")
     kept = dataclasses.replace(task.published, rows_where={}, skipped_labels=())
-    return dataclasses.replace(task, published=kept).reader.read(path, False)
+    return dataclasses.replace(task, published=kept).read(path, False)
 
 
 def _report(path: str, errors: list[str], are_skipped: bool) -> None:
@@ -128,21 +128,20 @@ def _report(path: str, errors: list[str], are_skipped: bool) -> None:
 # ---- the rows of a file
 
 
-class TableReader:
-    """Files to the rows of a task; `types.contract.Reader` adds what becomes of them. A task type
-    defines the parsers where it differs."""
+class TableReader(TaskFields):
+    """Files to the rows of a task; `contract.Task` adds what becomes of them. A task type defines
+    `parse_label`, and the other parsers where it differs."""
 
-    task: Task
     takes_empty_text_b: ClassVar[bool] = False  # otherwise that is an error of the row
 
     # -- what a task type may define
 
     def table(self, path: str) -> forms.Records:
         """The records of one file, or of a directory, in its declared form."""
-        records = published.read(self.task, path)
+        records = published.read(self, path)
         if records is None:
-            form = forms.declared_form(self.task, path)
-            records = forms.read(path, form, f"task {self.task.name}")
+            form = forms.declared_form(self, path)
+            records = forms.read(path, form, f"task {self.name}")
         for place, cells in records:
             yield place, forms.flattened(cells)
 
@@ -157,6 +156,12 @@ class TableReader:
           choices: the cells of the columns `columns.choices`, a str each, or a list in JSON.
         """
         return ((text_a, text_b),)
+
+    def parse_label(self, cells: list) -> Any:
+        """The label, which must fit into JSON; a ValueError says in words what is wrong. cells: of
+        the columns `columns.label`, then of `columns.choices`, each a str, or any value in JSON;
+        None where the file has no labels."""
+        raise NotImplementedError
 
     def check_row(self, row: Row, seen: dict) -> None:
         """Raises ValueError for a row that is wrong among the others. seen: a dict for the type's
@@ -177,14 +182,14 @@ class TableReader:
         for each in forms.each_path(path):
             rows += self._read_file(each, need_labels, seen, numbers)
         if not rows:
-            raise wrong(path, "no rows", f"some of task {self.task.name}")
+            raise wrong(path, "no rows", f"some of task {self.name}")
         return rows
 
     def _read_file(
         self, path: str, need_labels: bool, seen: dict, numbers: Iterator[int]
     ) -> list[Row]:
         """The rows of one file. All are read before the first error is raised."""
-        columns = self.task.columns
+        columns = self.columns
         names: dict[str, None] = {}  # of the columns of all records so far
         rows: list[Row] = []
         errors: list[str] = []
@@ -199,7 +204,7 @@ class TableReader:
                 continue
             names.update(dict.fromkeys(cells))
             try:
-                why = published.why_left_out(self.task, cells)
+                why = published.why_left_out(self, cells)
                 if why:
                     left_out[why] += 1
                     continue
@@ -214,7 +219,7 @@ class TableReader:
         if names:
             self._check_columns(path, need_labels, list(names))
         # Official files may have bad rows, which the authors of the set left out, too.
-        skips = self.task.files.skips_errors or self.task.published.has_broken_rows
+        skips = self.files.skips_errors or self.published.has_broken_rows
         if errors:
             _report(path, errors, bool(skips and need_labels and rows))
         return rows
@@ -223,8 +228,8 @@ class TableReader:
         self, path: str, need_labels: bool, names: Sequence[str]
     ) -> None:
         """Raises UserError unless there is each column that is needed."""
-        columns = self.task.columns
-        form = forms.declared_form(self.task, path)
+        columns = self.columns
+        form = forms.declared_form(self, path)
         if form.name == "text":  # a line has a part of the texts; the others are empty
             return
         needed = {
@@ -236,7 +241,7 @@ class TableReader:
         }
         if need_labels:
             needed["label_column"] = columns.label
-            if self.task.files.dev_share:
+            if self.files.dev_share:
                 needed["group_column"] = (columns.group,)
         is_table = form.name in forms.DELIMITERS
         for flag, wanted in needed.items():
@@ -246,7 +251,7 @@ class TableReader:
                     raise wrong(path, found, "names", "--header")
                 if name in names:
                     continue
-                flags = [f"--{flag}"] if self.task.name == CUSTOM else []
+                flags = [f"--{flag}"] if self.name == CUSTOM else []
                 if is_table:
                     flags += ["--delimiter", "--header", "--encoding"]
                 others = ", ".join(each or "''" for each in names)
@@ -257,7 +262,7 @@ class TableReader:
 
     def _of_cells(self, cells: dict, id: Any, need_labels: bool) -> Row:
         """The row of a record, called `id`."""
-        columns, texts = self.task.columns, []
+        columns, texts = self.columns, []
         for names in (columns.text_a, columns.text_b):
             parts = [forms.to_text(cells.get(name), name) for name in names]
             texts.append(" ".join(filter(None, parts)))
@@ -273,7 +278,7 @@ class TableReader:
         named = (*columns.label, *columns.choices)
         try:
             values = [cells.get(name) for name in named]
-            label = self.task.type.parse(self.task, values)
+            label = self.parse_label(values)
         except ValueError:
             # A label that is not needed may be wrong.
             if need_labels:
@@ -282,7 +287,7 @@ class TableReader:
 
     def row(self, id: str, asked: InlineExample) -> Row:
         """The row of texts without a file; a ValueError says in words what is wrong."""
-        has_text_b = bool(self.task.columns.text_b)
+        has_text_b = bool(self.columns.text_b)
         if (asked.text_b is not None) != has_text_b:
             expected = "a pair of texts" if has_text_b else "one text, not a pair"
             raise ValueError(f"expected {expected}")
@@ -292,9 +297,9 @@ class TableReader:
 
     def _pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
         """The pairs of a `Row`."""
-        text_a = self.task.published.replaced(text_a)
+        text_a = self.published.replaced(text_a)
         if text_b is not None:
-            text_b = self.task.published.replaced(text_b)
+            text_b = self.published.replaced(text_b)
         # Only now is it known whether a text is empty: a replacement may have removed all of it.
         if not text_a.strip():
             raise ValueError("the text is empty")

@@ -11,10 +11,10 @@ from typing import Any, Optional
 
 from xlnet.support.errors import UserError
 from xlnet.tasks.files.forms import Records, lines, parsed, to_text
-from xlnet.tasks.task import Task
+from xlnet.tasks.task import TaskFields
 
 
-def read(task: Task, path: str) -> Optional[Records]:
+def read(task: TaskFields, path: str) -> Optional[Records]:
     """The records of a directory of a published set; None: `path` is a file."""
     if not os.path.isdir(path):
         return None
@@ -83,7 +83,7 @@ def _text_of(path: str) -> str:
     return "".join(lines(path, "text")).rstrip("\r\n")
 
 
-def why_left_out(task: Task, cells: Mapping[str, Any]) -> str:
+def why_left_out(task: TaskFields, cells: Mapping[str, Any]) -> str:
     """Why a row of a published set is not one of its task; "": it is."""
     for name, value in task.published.rows_where.items():
         if name in cells and to_text(cells[name]).strip() != value:

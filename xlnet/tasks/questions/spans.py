@@ -15,13 +15,12 @@ from xlnet.corpus.offsets import Aligner, piece_span
 from xlnet.corpus.record_files import Feature
 from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
 from xlnet.support.errors import wrong
-from xlnet.tasks import encoding
+from xlnet.tasks import contract, encoding
+from xlnet.tasks.contract import THRESHOLD, LossOptions, Task
 from xlnet.tasks.files import forms
 from xlnet.tasks.questions import answers, squad
 from xlnet.tasks.results import Answer, Span
 from xlnet.tasks.task import Row
-from xlnet.tasks.types import contract
-from xlnet.tasks.types.contract import THRESHOLD, LossOptions
 
 _log = logging.getLogger(__name__)
 
@@ -58,19 +57,40 @@ class Question(NamedTuple):
     end: int
 
 
-class SpanReader(contract.Reader):
+class Spans(Task):
     """A row's pair is (context, question), its label the answers, `squad.GoldAnswer`s, () where
-    there is none."""
+    there is none.
 
+    The logits are of the start; of the end given a start, the true one in training; and of no
+    answer, from <cls> and the mean of all tokens weighted by the probability of the start. The
+    variables have the names of the original. Metrics are exact match and F1 of the texts of
+    answers. Gold labels are the rows themselves.
+    """
+
+    kind = "spans"
+    default_metrics = ("f1", "exact")
+    metric_functions: Mapping[str, Any] = dict.fromkeys(
+        ("f1", "exact", "best_f1", "best_exact")
+    )
+    default_options = SpanOptions()
+    layer = "start_logits"
+    verb = "answer"
+    program = "xlnet squad"
+    has_threshold = True
+    token_features = ("char_start", "char_end")
+    target_features = ("start_positions", "end_positions", "is_impossible")
     takes_empty_text_b = True  # CMRC has empty questions
     pads = "right"
     texts = ("question", "context")
 
     def table(self, path: str) -> forms.Records:
-        form = forms.declared_form(self.task, path)
+        form = forms.declared_form(self, path)
         if form.name == "json":
-            return squad.read_json(self.task.columns, path, form)
+            return squad.read_json(self.columns, path, form)
         return super().table(path)
+
+    def parse_label(self, cells: list) -> tuple:
+        return squad.parse_answers(cells)
 
     def check_row(self, row: Row, seen: dict) -> None:
         """seen: the ids of the rows before."""
@@ -151,23 +171,13 @@ class SpanReader(contract.Reader):
         arrays = encoding.lay_out(
             pairs, length, tokenizer.cls_id, tokenizer.sep_id, self.pads
         )
-        for name, _, kind in self.task.head.features(length):
+        for name, _, kind in self.features(length):
             dtype = np.int32 if kind == "int" else np.float32
             arrays[name] = np.array([record[name] for record in records], dtype)
         encoding.add_counts(arrays, counts, tokens_read, tokens)
         return arrays, np.array(counts)
 
-
-class SpanHead(contract.Head):
-    """The positions of the first and last token of the answer, or that there is none.
-
-    The logits are of the start; of the end given a start, the true one in training; and of no
-    answer, from <cls> and the mean of all tokens weighted by the probability of the start. The
-    variables have the names of the original.
-    """
-
-    token_features = ("char_start", "char_end")
-    targets = ("start_positions", "end_positions", "is_impossible")
+    # -- the output layer
 
     def features(self, length: int) -> tuple:
         """Those of a window of T = `length` tokens, in addition to its ids."""
@@ -319,12 +329,7 @@ class SpanHead(contract.Head):
         loss = contract.mean_over_windows(outputs["loss"], windows)
         return contract.Predictions(joined, loss)
 
-
-class SpanScorer(contract.Scorer):
-    """Exact match and F1 of the texts of answers. Gold labels are the rows themselves."""
-
-    metrics: Mapping[str, Any] = dict.fromkeys(("f1", "exact", "best_f1", "best_exact"))
-    has_threshold = True
+    # -- predictions
 
     def gold_labels(self, rows: Sequence[Row]) -> Sequence[Row]:
         return rows
@@ -365,7 +370,7 @@ class SpanScorer(contract.Scorer):
             best = int(np.argmax(totals))
             found["best_" + name] = 100.0 * float(totals[best]) / len(rows)
             found[f"best_{name}_thresh"] = thresholds[best]
-        names = list(self.task.metrics)
+        names = list(self.metrics)
         if not has_answer.all():
             names += found
         return {name: found[name] for name in names}
@@ -377,7 +382,7 @@ class SpanScorer(contract.Scorer):
         `threshold`, or no span is allowed; with the best texts, whether there is an answer or
         not."""
         null = np.array([found.null_probability for found in values])
-        contract.finite(self.task, null)
+        contract.finite(self, null)
         made = []
         for row, found in zip(rows, values):
             context = row.pairs[0][0]
@@ -417,20 +422,6 @@ class SpanScorer(contract.Scorer):
             text = json.dumps(content, indent=2, ensure_ascii=False)
             files[extension] = [text, "\n"]
         return files
-
-
-SPANS = contract.TaskType(
-    "spans",
-    parse=squad.parse_answers,
-    scope="start_logits",
-    default_metrics=("f1", "exact"),
-    options=SpanOptions(),
-    reader=SpanReader,
-    head=SpanHead,
-    scorer=SpanScorer,
-    verb="answer",
-    program="xlnet squad",
-)
 
 
 def _mask_logits(logits: Any, is_hidden: Any) -> Any:

@@ -11,7 +11,7 @@ import re
 from typing import NamedTuple, Optional
 
 from xlnet.tasks.files import forms
-from xlnet.tasks.task import Columns, Form, Row, Task
+from xlnet.tasks.task import Columns, Form, Row
 
 
 class GoldAnswer(NamedTuple):
@@ -59,11 +59,10 @@ def _of_article(columns: Columns, place: str, article: dict) -> forms.Records:
 # ---- answers
 
 
-def parse_answers(task: Task, cells: list) -> tuple[GoldAnswer, ...]:
+def parse_answers(cells: list) -> tuple[GoldAnswer, ...]:
     """The answers; a ValueError says in words what is wrong.
 
     Args:
-      task: the task.
       cells: a text, empty if there is no answer, with its start, if that has a column; in JSON also
         a list of texts, or of SQuAD's objects with `text` and `answer_start`.
     """

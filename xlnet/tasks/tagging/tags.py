@@ -21,15 +21,14 @@ import numpy as np
 from xlnet.corpus.record_files import Feature
 from xlnet.corpus.tokenizer import is_unspaced
 from xlnet.support.errors import wrong
-from xlnet.tasks import encoding
+from xlnet.tasks import contract, encoding
+from xlnet.tasks.contract import THRESHOLD, LossOptions, Task
 from xlnet.tasks.files import forms
 from xlnet.tasks.results import Entity, Tagged, json_lines
+from xlnet.tasks.simple import softmax_loss
 from xlnet.tasks.tagging import sentences
 from xlnet.tasks.tagging.sentences import TagSpan
-from xlnet.tasks.task import InlineExample, Row, Task
-from xlnet.tasks.types import contract
-from xlnet.tasks.types.contract import THRESHOLD, LossOptions
-from xlnet.tasks.types.simple import softmax_loss
+from xlnet.tasks.task import InlineExample, Row
 
 
 class Tags(NamedTuple):
@@ -57,9 +56,20 @@ class TaggedExample(NamedTuple):
     tags: Optional[Sequence[int]]  # ids; None if they are not known
 
 
-class TaggingReader(contract.Reader):
+class Tagging(Task):
     """Sentences. The labels of a task are all tags of its scheme; the label of a row is its tags in
-    that scheme, its source the `Sentence`."""
+    that scheme, its source the `Sentence`. The output is a softmax over the tags at the first piece
+    of each word, a prediction is `Tags`. The gold labels are the rows."""
+
+    kind = "tagging"
+    default_metrics = ("f1", "precision", "recall", "accuracy")
+    # `evaluate` computes them
+    metric_functions: ClassVar[Any] = dict.fromkeys(default_metrics)
+    default_options = TaggingOptions()
+    loss_options = True
+    has_labels = True
+    verb = "tag"
+    program = "xlnet tag"
 
     def from_train_file(self, path: str) -> Task:
         """The task with the tags, and whether there are spaces between words."""
@@ -71,13 +81,13 @@ class TaggingReader(contract.Reader):
             raise wrong(path, "no tag but O", "some entities", "--label_column")
         names = sentences.all_tags(tags, self.options.scheme)
         unspaced = sum(is_unspaced(row.source.words[0]) for row in rows)
-        return dataclasses.replace(self.task, labels=names).with_options(
+        return dataclasses.replace(self, labels=names).with_options(
             is_spaced=unspaced <= len(rows) / 2,
             knows_spaces=all(row.source.text for row in rows),
         )
 
     def table(self, path: str) -> forms.Records:
-        form, columns = forms.declared_form(self.task, path), self.task.columns
+        form, columns = forms.declared_form(self, path), self.columns
         words_key = _key_of(columns.text_a, "text")
         if form.name == "text":
             form = dataclasses.replace(form, names=(words_key,))
@@ -100,12 +110,12 @@ class TaggingReader(contract.Reader):
         """Each sentence has cells of its own."""
 
     def _of_cells(self, cells: dict, id: Any, need_labels: bool) -> Row:
-        columns, tags = self.task.columns, None
+        columns, tags = self.columns, None
         sentence = sentences.sentence_of(cells, _key_of(columns.text_a, "text"))
         key = _key_of(columns.label, "entities" if sentence.text else "tags")
         try:
             sentence, tags = sentences.tagged(sentence, key, self.options.scheme)
-            known = self.task.labels or tags
+            known = self.labels or tags
             unknown = set(tags) - set(known)
             if unknown:
                 found = f"found tag '{min(unknown)}'"
@@ -121,7 +131,7 @@ class TaggingReader(contract.Reader):
         return Row(id, (pair,), tags, source=sentence)
 
     def row(self, id: str, asked: InlineExample) -> Row:
-        cells = {_key_of(self.task.columns.text_a, "text"): asked.text_a}
+        cells = {_key_of(self.columns.text_a, "text"): asked.text_a}
         return self._of_cells(cells, id, need_labels=False)
 
     def examples(self, rows: Sequence[Row]) -> Sequence[TaggedExample]:
@@ -129,7 +139,7 @@ class TaggingReader(contract.Reader):
         # it has not learned. The spaces of a text count if the model learned from texts. A model
         # that learned from columns, which do not have them, gives all words the same mark. So does
         # a sentence of columns, and the first word of any sentence, which has nothing before it.
-        found, names = [], self.task.class_names
+        found, names = [], self.class_names
         for row in rows:
             sentence, tags = row.source, None
             marks = [self.options.is_spaced] * len(sentence.words)
@@ -173,15 +183,7 @@ class TaggingReader(contract.Reader):
         encoding.add_counts(arrays, counts, tokens, tokens)
         return arrays, np.array(counts)
 
-
-def _key_of(column: tuple[str, ...], usual: str) -> str:
-    """The key of a column; the usual one if it has a number, or is not named."""
-    name = "".join(column)
-    return usual if not name or name.isdecimal() else name
-
-
-class TaggingHead(contract.Head):
-    """A softmax over the tags at the first piece of each word."""
+    # -- the output layer
 
     def features(self, length: int) -> tuple:
         """Those of a record of T = `length` tokens, in addition to the ids."""
@@ -194,7 +196,7 @@ class TaggingHead(contract.Head):
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
         """[B,T',L], of the last T' tokens."""
-        return nn.dense(nn.sequence, len(self.task.class_names), nn.scope + "/logit")
+        return nn.dense(nn.sequence, len(self.class_names), nn.scope + "/logit")
 
     def loss(self, nn: Any, logits: Any, features: dict, options: LossOptions) -> Any:
         """The mean over the first pieces of the words of a record."""
@@ -249,15 +251,10 @@ class TaggingHead(contract.Head):
         """The tag of each word at its first piece, "" elsewhere: string [B,T]."""
         import tensorflow.compat.v1 as tf
 
-        tags = tf.constant(("", *self.task.class_names))
+        tags = tf.constant(("", *self.class_names))
         return {"tags": tf.gather(tags, outputs["values"] + 1)}
 
-
-class TaggingScorer(contract.Scorer):
-    """A prediction is `Tags`. The gold labels are the rows."""
-
-    # `evaluate` computes them
-    metrics: ClassVar[Any] = dict.fromkeys(("f1", "precision", "recall", "accuracy"))
+    # -- predictions
 
     def gold_labels(self, rows: Sequence[Row]) -> Sequence[Row]:
         return rows
@@ -268,11 +265,11 @@ class TaggingScorer(contract.Scorer):
         """An entity has the mean probability of its words' tags. Raises UserError for tags of
         logits that are not finite, which alone look like others."""
         sums = np.array([found.probabilities.sum() for found in values])
-        contract.finite(self.task, sums)
+        contract.finite(self, sums)
         results = []
         for row, found in zip(rows, values):
             sentence, entities = row.source, []
-            tags = [self.task.class_names[id] for id in found.ids]
+            tags = [self.class_names[id] for id in found.ids]
             spans = sentences.spans(tags, self.options.scheme)
             for span, (start, end, label) in zip(spans, sentence.located(spans)):
                 score = found.probabilities[span[0] : span[1]].mean()
@@ -290,9 +287,11 @@ class TaggingScorer(contract.Scorer):
         gold = np.concatenate([row.label for row in gold_labels])
         tags = np.concatenate([one.tags for one in results])
         found["accuracy"] = float(np.mean(gold == tags))
-        return {name: found[name] for name in self.task.metrics}
+        return {name: found[name] for name in self.metrics}
 
-    def table(self, values: Any, gold_labels: Any, threshold: float) -> Optional[str]:
+    def label_table(
+        self, values: Any, gold_labels: Any, threshold: float
+    ) -> Optional[str]:
         _, table = _scores(self.results(gold_labels, values), gold_labels)
         return table
 
@@ -318,15 +317,7 @@ def _scores(results: Sequence[Tagged], rows: Sequence[Row]) -> tuple:
     return sentences.scores(list(map(_spans_of, results)), true)
 
 
-TAGGING = contract.TaskType(
-    "tagging",
-    default_metrics=("f1", "precision", "recall", "accuracy"),
-    loss_options=True,
-    options=TaggingOptions(),
-    reader=TaggingReader,
-    head=TaggingHead,
-    scorer=TaggingScorer,
-    has_labels=True,
-    verb="tag",
-    program="xlnet tag",
-)
+def _key_of(column: tuple[str, ...], usual: str) -> str:
+    """The key of a column; the usual one if it has a number, or is not named."""
+    name = "".join(column)
+    return usual if not name or name.isdecimal() else name

@@ -1,10 +1,9 @@
-"""The contract of a task type: a row of columns, and the three objects that are made by it for a
-task.
+"""What a task is: its declared fields (`tasks.task`), the reading of its files (`files.parsing`),
+and the methods of its type, a subclass of `Task` here.
 
-`Reader` turns files into rows and rows into examples, `Head` is the output layer with its loss and
-its outputs, `Scorer` turns outputs into predictions, metrics, tables and files. They serve every
-type whose `TaskType` gives the columns of the table in `types.simple`. A type that this does not
-suit has subclasses in one module. Both are given to `xlnet.tasks.register`.
+In this order: rows to the examples of records; the output layer with its loss and its outputs;
+predictions, metrics, tables and files. `simple` has the library's simple types. A type is
+given to `xlnet.tasks.register`.
 
 Build the output layer from `nn` (`model.heads.HeadBuilder`). Import TensorFlow in the functions
 that use it: files are read and checked without it.
@@ -32,7 +31,7 @@ from xlnet.tasks import encoding, metrics, results
 from xlnet.tasks.files.forms import to_number
 from xlnet.tasks.files.parsing import TableReader
 from xlnet.tasks.metrics import Metric
-from xlnet.tasks.task import Row, Task
+from xlnet.tasks.task import Row
 
 THRESHOLD = (
     0.5  # of a label's probability, where labels are independent or there are two
@@ -46,51 +45,83 @@ LossOptions = collections.namedtuple(
 )
 
 # The predictions of a checkpoint for n rows. values: probabilities float32 [n,L], scores float32
-# [n], or what else the `Scorer` of the same type takes. loss: float32 [n].
+# [n], or what else the methods of the same type take. loss: float32 [n].
 Predictions = collections.namedtuple("Predictions", "values loss")
 
 
-@dataclasses.dataclass(frozen=True)
-class NoOptions:
-    """The options of a task type that has none."""
+class Task(TableReader):
+    """A task of one type. A type has a name, what its labels mean, the loss and the metrics; and
+    where it differs in more, any other method.
 
+    Attributes:
+      kind: the name of the type, in `run.json` and in `known.TASK_TYPES`.
+      measures: functions of (labels, decisions, values) to a float, called by their names.
+      default_metrics: those of own data; the first selects checkpoints. Higher is better.
+      activation: the function of `tf.nn` that makes values of logits; "": they are the logits.
+      loss_options: whether the loss uses its `LossOptions`.
+      column: what predictions are called in their file.
+      has_labels: whether a task has a list of labels.
+      layer: what the output layer is called, "{}" in it being the task; "": after the type and the
+        task.
+      verb: the method of a loaded model that calls it.
+      program: the program that trains it.
+      pads: the side of the padding in a record.
+      token_features: names of features per token, [T].
+      target_features: features for `loss` alone.
+    """
 
-class _TaskComponent:
-    """One of the objects of a task."""
+    kind = ""
+    measures: ClassVar[tuple[Metric, ...]] = ()
+    default_metrics: ClassVar[tuple[str, ...]] = ()
+    activation = ""
+    loss_options = False
+    column = "label"
+    has_labels = False
+    layer = ""
+    verb = "classify"
+    program = "xlnet classify"
+    pads = "left"
+    token_features: ClassVar[tuple[str, ...]] = ()
+    target_features: ClassVar[tuple[str, ...]] = ("label_ids",)
 
-    def __init__(self, task: Task):
-        self.task = task
-        self.type = task.type
-        self.options = task.type.options
+    # -- labels and decisions
+
+    def targets(self, rows: Sequence[Row]) -> Any:
+        """The labels of rows as numbers, an array [n, ...] of int32 or float32: ids [n], 0 and 1
+        [n,L], scores [n]; 0 where a row has none. None: they are not numbers. The output layer has
+        L outputs, or one for a score."""
+        return None
+
+    def decide(self, values: np.ndarray, threshold: float) -> Any:
+        """The predicted labels, in the form of `targets`. threshold: minimum probability of a label
+        of several, and of the second one of two."""
+        return values
+
+    def label_of(self, decision: Any) -> Any:
+        """The label of a decision, in the form of `parse_label`."""
+        return float(decision)
 
     @property
     def label_shape(self) -> Optional[tuple[int, ...]]:
         """The shape of a row's label as numbers: () of an id or a score, (L,) of several; None: it
         is not numbers."""
-        targets = self.type.targets
-        return targets(self.task, ()).shape[1:] if targets else None
+        of_none = self.targets(())
+        return None if of_none is None else of_none.shape[1:]
 
-
-# ---- files to examples
-
-
-class Reader(_TaskComponent, TableReader):
-    """Files to rows, by the methods of `TableReader`; rows to the examples of records."""
-
-    pads: ClassVar[str] = "left"  # the side of the padding in a record
+    # -- files to examples
 
     def from_train_file(self, path: str) -> Task:
         """The task with what its train file determines: its labels, which are the columns of
         several, or the names in one; numbers by size, others in alphabetical order."""
-        columns = self.task.columns.label
+        columns = self.columns.label
         if len(columns) > 1 and self.label_shape:
-            return dataclasses.replace(self.task, labels=columns)
-        names = set(label_counts(self.task, self.read(path, True)))
+            return dataclasses.replace(self, labels=columns)
+        names = set(label_counts(self, self.read(path, True)))
         if len(names) < 2:
             found = f"a single label, '{names.pop()}'" if names else "no label"
             where = f"{path}: column '{columns[0]}'"
             raise wrong(where, found, "two or more", "--label_column")
-        return dataclasses.replace(self.task, labels=sorted_names(names))
+        return dataclasses.replace(self, labels=sorted_names(names))
 
     def files_of(self, path: str) -> Sequence[str]:
         """The files that `read` reads for `path`."""
@@ -102,7 +133,7 @@ class Reader(_TaskComponent, TableReader):
 
     def examples(self, rows: Sequence[Row]) -> Sequence[Any]:
         """The argument of `encode` for each row: n `encoding.Example`s that fit into JSON."""
-        labels = self.type.targets(self.task, rows).tolist()
+        labels = self.targets(rows).tolist()
         return [encoding.Example(row.pairs, each) for row, each in zip(rows, labels)]
 
     def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
@@ -114,29 +145,20 @@ class Reader(_TaskComponent, TableReader):
     def texts(self) -> tuple[str, ...]:
         """The names of the texts of a served row."""
         names = ["text_a"]
-        if self.task.columns.text_b:
+        if self.columns.text_b:
             names.append("text_b")
-        if self.task.columns.choices:
+        if self.columns.choices:
             names.append("choices")
         return tuple(names)
 
-
-# ---- the output layer
-
-
-class Head(_TaskComponent):
-    """The output layer. nn: a `model.heads.HeadBuilder`; features: a batch, dict of tensors
-    [B, ...]."""
-
-    token_features: ClassVar[tuple[str, ...]] = ()  # names of `features` per token, [T]
-    targets: ClassVar[tuple[str, ...]] = ("label_ids",)  # features for `loss` alone
+    # -- the output layer. nn: a `model.heads.HeadBuilder`; features: a batch, a dict of tensors
+    # [B, ...]
 
     def scope(self, name: Optional[str] = None) -> str:
         """The output layer's name in a checkpoint, such as "classification_mnli"; name: instead of
         the task's."""
-        scope = self.type.scope or self.type.name + "_{}"
-        task = self.task.published.trained_as or self.task.name
-        return scope.format(name or task)
+        layer = self.layer or self.kind + "_{}"
+        return layer.format(name or self.published.trained_as or self.name)
 
     def num_choices(self, is_training: bool) -> int:
         """C, the number of texts of a record, which are separate inputs of the network."""
@@ -144,7 +166,7 @@ class Head(_TaskComponent):
 
     def features(self, length: int) -> tuple:
         """The `record_files.Feature`s besides the ids of a record of `length` tokens."""
-        of_none = self.type.targets(self.task, ())
+        of_none = self.targets(())
         kind = "float" if of_none.dtype.kind == "f" else "int"
         return (Feature("label_ids", of_none.shape[1:], kind),)
 
@@ -153,7 +175,7 @@ class Head(_TaskComponent):
         `nn.sequence` [B*C,T,D]."""
         import tensorflow.compat.v1 as tf
 
-        count = len(self.task.labels or ())
+        count = len(self.labels or ())
         if self.label_shape:
             count = self.label_shape[0]
         logits = nn.dense(nn.summary(), count or 1, nn.scope + "/logit")
@@ -161,16 +183,15 @@ class Head(_TaskComponent):
 
     def loss(self, nn: Any, logits: Any, features: dict, options: LossOptions) -> Any:
         """The loss of each record, float32 [B]. options: those of training, or the defaults."""
-        labels = features["label_ids"]
-        return self.type.loss(nn, logits, labels, options)
+        raise NotImplementedError
 
     def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
         """The outputs in evaluation and prediction: dict of name to tensor [B, ...] of fixed
         shape."""
         import tensorflow.compat.v1 as tf
 
-        if self.type.activation:
-            logits = getattr(tf.nn, self.type.activation)(logits)
+        if self.activation:
+            logits = getattr(tf.nn, self.activation)(logits)
         return {"values": logits}
 
     def join(self, outputs: dict, windows: Optional[np.ndarray]) -> Predictions:
@@ -188,15 +209,15 @@ class Head(_TaskComponent):
 
         Args:
           outputs: as of `outputs`.
-          threshold: as for `TaskType.decide`.
+          threshold: as for `decide`.
         """
         import tensorflow.compat.v1 as tf
 
         if self.label_shape is None:
             return outputs
-        names, values = self.task.scorer.probabilities, outputs["values"]
+        names, values = self.probabilities, outputs["values"]
         if not names:
-            return {self.type.column: values}
+            return {self.column: values}
         if self.label_shape:
             return {"is_label": values >= threshold, "probabilities": values}
         ids = tf.argmax(values, axis=1)
@@ -204,29 +225,24 @@ class Head(_TaskComponent):
             ids = tf.cast(values[:, 1] >= threshold, tf.int64)
         return {"label": tf.gather(tf.constant(names), ids), "probabilities": values}
 
-
-# ---- predictions, metrics, files
-
-
-class Scorer(_TaskComponent):
-    """Predictions, metrics, tables and prediction files. values: as in `Predictions`, of n rows."""
+    # -- predictions, metrics, files. values: as in `Predictions`, of n rows
 
     @functools.cached_property
-    def metrics(self) -> Mapping[str, Metric]:
+    def metric_functions(self) -> Mapping[str, Metric]:
         """The metrics of the task, by name. Those of a user are loaded once: a file may be edited
         in a run."""
         found = {}
-        for each in self.type.metrics:
-            if each is not metrics.f1 or len(self.task.labels or ()) == 2:
+        for each in self.measures:
+            if each is not metrics.f1 or len(self.labels or ()) == 2:
                 found[each.__name__] = each
-        for name, own in self.task.own_metrics.items():
+        for name, own in self.own_metrics.items():
             found[name] = metrics.own(own)
         return found
 
     @property
     def probabilities(self) -> Sequence[str]:
         """The names of `values` [n,L] in the prediction file; (): they are not probabilities."""
-        names = self.task.labels or ()
+        names = self.labels or ()
         return names if self.label_shape in ((), (len(names),)) else ()
 
     @property
@@ -237,18 +253,18 @@ class Scorer(_TaskComponent):
 
     def check_metric(self, name: str) -> None:
         """Raises UserError unless the metric `name` can select checkpoints."""
-        takes_own = bool(self.type.metrics)
+        takes_own = bool(self.measures)
         if takes_own and metrics.is_own(name):
             return
-        if name not in (*self.metrics, *self.task.metrics):
+        if name not in (*self.metric_functions, *self.metrics):
             own = ", or FILE.py:FUNCTION of your own" if takes_own else ""
-            expected = f"one of {', '.join(self.metrics)}{own}"
-            raise wrong(f"metric of task {self.task.name}", name, expected, "--metric")
+            expected = f"one of {', '.join(self.metric_functions)}{own}"
+            raise wrong(f"metric of task {self.name}", name, expected, "--metric")
 
     def gold_labels(self, rows: Sequence[Row]) -> Any:
         """The gold labels of rows: as numbers [n, ...], int32 or float32, 0 where a row has
         none."""
-        return self.type.targets(self.task, rows)
+        return self.targets(rows)
 
     def evaluate(
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
@@ -256,31 +272,35 @@ class Scorer(_TaskComponent):
         """Returns a dict of metric name to float, the task's main metric first; with `loss` if that
         is not the mean loss of the records. A prediction that is not finite is a UserError."""
         gold_labels = np.asarray(gold_labels)
-        values = finite(self.task, values)
-        decisions = self.type.decide(values, threshold)
+        values = finite(self, values)
+        decisions = self.decide(values, threshold)
         found = {}
-        for name in self.task.metrics:
-            found[name] = float(self.metrics[name](gold_labels, decisions, values))
+        for name in self.metrics:
+            found[name] = float(
+                self.metric_functions[name](gold_labels, decisions, values)
+            )
         return found
 
-    def table(self, values: Any, gold_labels: Any, threshold: float) -> Optional[str]:
+    def label_table(
+        self, values: Any, gold_labels: Any, threshold: float
+    ) -> Optional[str]:
         """A table of metrics by label, as text; None for a type without one."""
         if not self.probabilities:
             return None
-        decisions = self.type.decide(values, threshold)
+        decisions = self.decide(values, threshold)
         return metrics.report(self.probabilities, decisions, gold_labels)
 
     def counts_in_words(self, rows: Sequence[Row]) -> str:
         """The commonest labels of the train file, for the banner of a training. A label of the
         task that no row has counts 0."""
-        counts = label_counts(self.task, rows)
+        counts = label_counts(self, rows)
         commonest = counts.most_common(LABELS_SHOWN)
         return ", ".join(f"{label}: {count:,}" for label, count in commonest)
 
-    def labels(self, values: Any, threshold: float) -> list:
-        """The predicted label of each row, as `TaskType.parse` returns it."""
-        decisions = self.type.decide(values, threshold)
-        return [self.type.label_of(self.task, each) for each in decisions]
+    def predicted_labels(self, values: Any, threshold: float) -> list:
+        """The predicted label of each row, as `parse_label` returns it."""
+        decisions = self.decide(values, threshold)
+        return [self.label_of(each) for each in decisions]
 
     def text_of(self, label: Any) -> str:
         """A label as text, "" if it is not known. Several have commas between, or are a list in
@@ -290,7 +310,7 @@ class Scorer(_TaskComponent):
         if not isinstance(label, tuple):
             return f"{label:.9g}"
         texts = [self.text_of(each) for each in label]
-        if any("," in name for name in self.task.labels or ()):
+        if any("," in name for name in self.labels or ()):
             return json.dumps(texts, ensure_ascii=False)
         return ",".join(texts)
 
@@ -301,13 +321,15 @@ class Scorer(_TaskComponent):
         their ends, or of "tsv" the cells of each row. By default a table: the rows' names,
         predictions, probabilities and, if some row has one, the gold labels. Probabilities and
         scores that are not finite are a UserError."""
-        values = finite(self.task, values)
+        values = finite(self, values)
         # Texts are made one at a time to save memory.
         columns: dict[str, Any] = {}
-        if self.task.columns.query:
+        if self.columns.query:
             columns["query"] = (row.query for row in rows)
         columns["id"] = (row.id for row in rows)
-        columns[self.type.column] = map(self.text_of, self.labels(values, threshold))
+        columns[self.column] = map(
+            self.text_of, self.predicted_labels(values, threshold)
+        )
         for name, column in zip(self.probabilities, values.T):
             columns["p_" + name] = map("%.9g".__mod__, column)
         if any(row.label is not None for row in rows):
@@ -321,73 +343,21 @@ class Scorer(_TaskComponent):
         """The predictions for a call from Python, the same as in the prediction file: n plain
         values, or tuples of `tasks.results`. A UserError where `prediction_files` has
         one."""
-        values = finite(self.task, values)
-        labels = self.labels(values, threshold)
+        values = finite(self, values)
+        labels = self.predicted_labels(values, threshold)
         if not self.probabilities:
             return labels
         found: list[Any] = []
         for label, row in zip(labels, values.tolist()):
             of_all = dict(zip(self.probabilities, row))
-            if self.task.columns.choices:
-                number = self.task.class_names.index(label)
+            if self.columns.choices:
+                number = self.class_names.index(label)
                 found.append(results.Choice(number, label, tuple(row)))
             elif self.label_shape:
                 found.append(results.Labels(label, of_all))
             else:
                 found.append(results.Label(label, of_all[label], of_all))
         return found
-
-
-# ---- a task type
-
-
-@dataclasses.dataclass(frozen=True)
-class TaskType:
-    """A task type: a row of a table, whose columns are what types differ in. `types.simple` has the
-    library's; a type that defines the methods itself leaves out those that they use.
-
-    Attributes:
-      name: in `run.json` and in `known.TASK_TYPES`.
-      parse: (task, cells of the columns of the label, then of the choices) to the label of a row: a
-        name, a tuple of names or numbers, or a number; a ValueError with the error in words.
-      targets: (task, rows) to their labels as numbers, an array [n, ...] of int32 or float32: ids
-        [n], 0 and 1 [n,L], scores [n]. The output layer has L outputs, or one for a score.
-      loss: (nn, logits, labels, options) to the loss of each record, float32 [B].
-      activation: the function of `tf.nn` that makes values of logits; "": they are the logits.
-      decide: (values, threshold) to the predicted labels, in the form of `targets`.
-      label_of: (task, one of these) to the label, in the form of `parse`.
-      metrics: functions of (labels, decisions, values) to a float, called by their names.
-      default_metrics: those of own data; the first selects checkpoints. Higher is better.
-      loss_options: whether the loss uses its `LossOptions`.
-      column: what predictions are called in their file.
-      has_labels: whether a task has a list of labels.
-      scope: what the output layer is called, "{}" in it being the task; "": after the type and
-        the task.
-      verb: the method of a loaded model that calls it.
-      program: the program that trains it.
-      options: a frozen dataclass, the options of a `Task`; a setting of the same name changes one.
-      reader, head, scorer: the classes of its objects.
-    """
-
-    name: str
-    parse: Any = None
-    targets: Any = None
-    loss: Any = None
-    activation: str = ""
-    decide: Any = None
-    label_of: Any = None
-    metrics: tuple[Metric, ...] = ()
-    default_metrics: tuple[str, ...] = ()
-    loss_options: bool = False
-    column: str = "label"
-    has_labels: bool = False
-    scope: str = ""
-    verb: str = "classify"
-    program: str = "xlnet classify"
-    options: Any = NoOptions()
-    reader: type[Reader] = Reader
-    head: type[Head] = Head
-    scorer: type[Scorer] = Scorer
 
 
 # ---- for the methods of all types
@@ -437,12 +407,12 @@ def class_weights(task: Task, text: str, rows: Sequence[Row]) -> list[float]:
         with it weigh as much as the others), or "label:weight,...", 1 for other labels.
       rows: those of the train file.
     """
-    if not task.type.loss_options:
+    if not task.loss_options:
         raise wrong("class_weights", f"task {task.name}", "a classification")
     names = task.class_names
     if text == "balanced":
         counts = label_counts(task, rows)
-        if task.reader.label_shape:
+        if task.label_shape:
             return [(len(rows) - counts[name]) / max(counts[name], 1) for name in names]
         total = sum(counts.values())
         return [total / (len(names) * max(counts[name], 1)) for name in names]
