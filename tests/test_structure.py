@@ -145,10 +145,10 @@ PARTS_OF_TASKS = (
     "files",
     "encoding",
     "metrics",
-    "types",
+    "contract",
+    "simple",
     "rooms",
     "known",
-    "custom",
     "evaluation",
     "__init__",
 )
