@@ -5,7 +5,6 @@ import dataclasses
 import gzip
 import json
 import math
-import os
 import random
 import re
 import string
@@ -137,20 +136,14 @@ def test_tables(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "flags, dev",
-    [({}, "new.json"), (dict(dev_file="dev.json"), "dev.json")]
-    + [(dict(predict_file="-"), "dev-v2.0.json")],
+    "flags, is_evaluated",
+    [({}, True), (dict(dev_file="dev.json"), False), (dict(predict_file="-"), False)],
 )
-def test_a_file_to_be_predicted_is_evaluated_too(tmp_path, monkeypatch, flags, dev):
-    monkeypatch.chdir(tmp_path)
-    for name in ("new.json", "dev.json", "train-v2.0.json"):
-        (tmp_path / name).write_text("{}")
+def test_a_file_to_be_predicted_is_evaluated_too(flags, is_evaluated):
     given = dict(task_name="squad2", data_dir=".", model_dir="m", do_train=True)
     given.update(predict_file="new.json")
-    task = known.resolve_task(SpanSettings(**dict(given, **flags)))
-    found = task.files.by_split
-    assert (found["train"], os.path.basename(found["dev"])) == ("train-v2.0.json", dev)
-    assert task.files.dev_share == 0.0
+    settings = SpanSettings(**dict(given, **flags))
+    assert settings.evaluates_predict_file is is_evaluated
 
 
 def test_places_of_answers(caplog):
