@@ -81,36 +81,25 @@ def has_windows(layout: Layout) -> bool:
 # ---- what fits ----
 
 
-def _lengths(
-    length_a: int, length_b: int, budget: int, cut_first: bool, least: int = 1
-) -> tuple[int, int]:
-    """The lengths to which two texts are cut so that they have at most `budget` ids together.
-
-    The longer text is cut until both are equally long, then both in turn, the second one first. In
-    closed form, of a budget of 10: (8, 6) becomes (5, 5), (8, 3) becomes (7, 3).
-
-    cut_first: the first text is cut, down to `least` ids, before the second one.
-    """
-    if not cut_first:
-        least = budget - budget // 2
-    length_a = min(length_a, max(budget - length_b, least))
-    return length_a, min(length_b, budget - length_a)
-
-
 def fit_to_length(ids_a: list, ids_b: Optional[list], layout: Layout) -> list:
     """The windows of a text or a pair: a list of (ids_a, ids_b or None) that fit.
 
-    A text that is too long loses its end ("truncate"), or has several windows ("sliding").
+    The longer text is cut until both are equally long, then both in turn, the second one first. In
+    closed form, of a budget of 10 ids: lengths of (8, 6) become (5, 5), (8, 3) become (7, 3). With
+    `cut_first` the first text is cut before the second one. A text that is too long loses its end
+    ("truncate"), or has several windows ("sliding").
     """
     num_special = 2 if ids_b is None else 3
     budget = layout.max_seq_length - num_special
-    # With `cut_first` the first text has at least a quarter of a window: windows of a few ids would
-    # be as many as the text has ids.
-    least = max(budget // 4, 1) if has_windows(layout) else 1
+    least = budget - budget // 2  # to which the first text may be cut
+    if layout.cut_first:
+        # Windows of a few ids would be as many as the text has ids.
+        least = max(budget // 4, 1) if has_windows(layout) else 1
     length_b = len(ids_b or ())
-    lengths = _lengths(len(ids_a), length_b, budget, layout.cut_first, least)
-    windows_a = _windows(ids_a, lengths[0], layout)
-    windows_b = [None] if ids_b is None else _windows(ids_b, lengths[1], layout)
+    length_a = min(len(ids_a), max(budget - length_b, least))
+    length_b = min(length_b, budget - length_a)
+    windows_a = _windows(ids_a, length_a, layout)
+    windows_b = [None] if ids_b is None else _windows(ids_b, length_b, layout)
     pairs = []
     for number in range(max(len(windows_a), len(windows_b))):
         pairs.append((_nth(windows_a, number), _nth(windows_b, number)))

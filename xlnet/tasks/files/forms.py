@@ -129,12 +129,11 @@ def _read_table(path: str, form: Form, what: str) -> Records:
     are_names = form.name != "text" and (is_header or names)
     for number, cells in rows(path, form, what, delimiter):
         place = f"{path}:{number}"
-        is_blank = not any(map(str.strip, cells))
-        if is_blank and not is_header:
-            yield place, {}
-        if is_blank:
-            continue
         stripped = [cell.strip() for cell in cells]
+        if not any(stripped):
+            if not is_header:
+                yield place, {}
+            continue
         if is_header:
             is_header = False
             if names:
