@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from xlnet.corpus.sentences import sentences_and_joints
+from xlnet.corpus.sentences import split_sentences
 
 
-def split_sentences(text):
-    return [sentence for sentence, _ in sentences_and_joints(text)]
+def sentences_of(text):
+    return [sentence for sentence, _ in split_sentences(text)]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def split_sentences(text):
 )
 def test_sentences_end_where_marked(text):
     expected = [part.strip() for part in text.split("|") if part]
-    assert split_sentences(text.replace("|", "")) == expected
+    assert sentences_of(text.replace("|", "")) == expected
 
 
 def random_text(rng):
@@ -95,7 +95,7 @@ def test_only_blanks_are_lost():
     cuts = 0
     for _ in range(5000):
         text = random_text(rng)
-        sentences = split_sentences(text)
+        sentences = sentences_of(text)
         position = 0
         for sentence in sentences:
             assert sentence == sentence.strip() != ""

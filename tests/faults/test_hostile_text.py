@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from xlnet.corpus import reading
 from xlnet.corpus.offsets import Aligner
-from xlnet.corpus.sentences import sentences_and_joints
+from xlnet.corpus.sentences import split_sentences
 from xlnet.corpus.tokenizer import Tokenizer, preprocess_text
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
@@ -268,7 +268,7 @@ READERS = {
     "cleaning": lambda place, text: preprocess_text(text),
     "encoding": lambda place, text: place.tokenizer.encode_lines([text]),
     "offsets": lambda place, text: Aligner(place.tokenizer).encode([text]),
-    "sentences": lambda place, text: sentences_and_joints(text),
+    "sentences": lambda place, text: split_sentences(text),
     "text": lambda place, text: place.read_text("text.txt", text.encode()),
     "TSV": table("train.tsv"),
     "CSV": table("train.csv"),

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import shutil
-from typing import TYPE_CHECKING, Optional, cast
+from typing import Optional, cast
 
 from xlnet.commands import cli
 from xlnet.commands.data import OF_PRETRAINING
@@ -12,9 +12,6 @@ from xlnet.settings.fields import Settings, required, same_as
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.support import own_modules, system
 from xlnet.support.errors import wrong
-
-if TYPE_CHECKING:
-    from xlnet.plots import inspection
 
 _MOST_TOKENS = 40  # of a text in a plot; more would be too small to read
 _PLOTTED_MEMORY = 4
@@ -26,7 +23,6 @@ class TargetSettings(Settings):
     """Which targets and orders are sampled: those of training with the same settings."""
 
     seed: int = same_as(PretrainingSettings, "seed")
-    objective: str = same_as(PretrainingSettings, "objective")
     num_predict: int = same_as(PretrainingSettings, "num_predict")
     perm_size: int = same_as(PretrainingSettings, "perm_size")
     factorization_order: str = same_as(PretrainingSettings, "factorization_order")
@@ -42,6 +38,7 @@ class InspectionSettings(TargetSettings):
     """xlnet data inspect: which records."""
 
     input: str = required("directory of records (its manifest is read)")
+    objective: str = same_as(PretrainingSettings, "objective")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,32 +52,9 @@ class MaskSettings(TargetSettings):
     def check(self) -> None:
         super().check()
         check_png(self.output)
-        if self.objective != "permutation":
-            raise wrong("objective", self.objective, "permutation")
         if self.mask_mode == "legacy":
             found = "legacy, a rule for complete sequences"
             raise wrong("mask_mode", found, "another")
-
-
-def _records(directory: str, settings: TargetSettings) -> "inspection.Records":
-    from xlnet.corpus.manifest import Manifest
-    from xlnet.corpus.tokenizer import Tokenizer
-    from xlnet.plots import inspection
-    from xlnet.pretraining import resolve
-
-    manifest = Manifest.read(directory, "input")
-    # the settings have all of a run's that are read
-    permutation = resolve.choose_permutation(
-        cast(PretrainingSettings, settings), manifest
-    )
-    tokenizer = Tokenizer(
-        os.path.join(directory, manifest.sp_model),
-        manifest.uncased,
-        manifest.keep_accents,
-    )
-    return inspection.Records(
-        directory, manifest, tokenizer, permutation, settings.seed
-    )
 
 
 def inspect(settings: InspectionSettings) -> None:
@@ -94,13 +68,30 @@ def inspect(settings: InspectionSettings) -> None:
       xlnet data inspect --input=records --num_predict=85
       xlnet data inspect --input=records --config=model/run.json
     """
-    _prepare(settings)
-    records = _records(settings.input, settings)
+    system.import_tensorflow()
+    from xlnet.corpus.manifest import Manifest
+    from xlnet.corpus.tokenizer import Tokenizer
     from xlnet.plots import inspection
+    from xlnet.pretraining import objectives, resolve
 
+    if settings.own_module:
+        own_modules.load(settings.own_module, "own_module")
+    if not objectives.find(settings.objective).samples_targets:
+        found = f"{settings.objective}, which chooses its own targets"
+        raise wrong("objective", found, "permutation")
+    manifest = Manifest.read(settings.input, "input")
+    # the settings have all of a run's that are read
+    permutation = resolve.choose_permutation(
+        cast(PretrainingSettings, settings), manifest
+    )
+    tokenizer = Tokenizer(os.path.join(settings.input, manifest.sp_model))
+    records = inspection.Records(
+        settings.input, manifest, tokenizer, permutation, settings.seed
+    )
+    # Sequences as text.
     print(inspection.LEGEND)
     width = shutil.get_terminal_size((100, 24)).columns
-    for stream in range(min(_SHOWN, records.manifest.num_streams)):
+    for stream in range(min(_SHOWN, manifest.num_streams)):
         print(inspection.text(records, stream, width))
 
 
@@ -111,11 +102,13 @@ def masks(settings: MaskSettings) -> None:
       xlnet plot masks --spiece_model_file=spiece.model --text='A name is bound in a block.' \\
           --output=masks.png
     """
-    _prepare(settings)
+    system.import_tensorflow()
     from xlnet.corpus.permutation import Permutation
     from xlnet.corpus.tokenizer import Tokenizer
     from xlnet.plots import masks as plots
 
+    if settings.own_module:
+        own_modules.load(settings.own_module, "own_module")
     tokenizer = Tokenizer(settings.spiece_model_file)
     permutation = Permutation(
         reuse_len=0,
@@ -133,18 +126,6 @@ def masks(settings: MaskSettings) -> None:
     )
     plots.draw_masks(settings.output, excerpt, _PLOTTED_MEMORY)
     print(f"written: {settings.output}")
-
-
-def _prepare(settings: TargetSettings) -> None:
-    """Loads own parts; raises UserError for an objective that is not trained on such targets."""
-    system.import_tensorflow()
-    from xlnet.pretraining import objectives
-
-    if settings.own_module:
-        own_modules.load(settings.own_module, "own_module")
-    if not objectives.find(settings.objective).samples_targets:
-        found = f"{settings.objective}, which chooses its own targets"
-        raise wrong("objective", found, "permutation")
 
 
 def run() -> None:

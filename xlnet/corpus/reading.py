@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
-from xlnet.corpus.sentences import sentences_and_joints
+from xlnet.corpus.sentences import split_sentences
 from xlnet.corpus.tokenizer import is_text
 from xlnet.settings.data import InputSettings
 from xlnet.support import errors, files
@@ -304,7 +304,7 @@ def _document(offset: int, text: str) -> Iterator[CorpusSentence]:
 
 def _sentences(offset: int, text: str) -> Iterator[CorpusSentence]:
     """Yields the sentences of running text."""
-    for sentence, is_joined in sentences_and_joints(text):
+    for sentence, is_joined in split_sentences(text):
         yield CorpusSentence(offset, sentence, is_joined)
 
 

@@ -58,19 +58,23 @@ _DOTTED = re.compile(r"(?:[^\W\d]{1,3}\.)+[^\W\d]{1,3}")
 _LONGEST_WORD = 16  # an abbreviation or a number is shorter
 
 
-def sentences_and_joints(text: str) -> list[tuple[str, bool]]:
-    """Returns the sentences of a text, stripped, and whether each one follows the one before
-    without a space; only spaces between them are lost."""
+def split_sentences(text: str) -> list[tuple[str, bool]]:
+    """Returns (sentence, is_joined) for each sentence of running text.
+
+    Spaces around sentences are lost; `is_joined` says that there was none between the sentence and
+    the one before, as in Chinese. A mark <eop> that follows a sentence belongs to it.
+    """
     found: list[tuple[str, bool]] = []
-    before, last = " ", 0  # the character before, where the last sentence begins
+    last = 0  # where the last sentence begins
     for begin, end in _bounds(text):
         sentence = text[begin:end].strip()
         if sentence == EOP and found:
-            found[-1] = (text[last:end].strip(), found[-1][1])
+            _, is_joined = found.pop()
+            found.append((text[last:end].strip(), is_joined))
         elif sentence:
-            found.append((sentence, not (before.isspace() or text[begin].isspace())))
+            has_space = any(map(str.isspace, text[begin - 1 : begin + 1]))
+            found.append((sentence, begin > 0 and not has_space))
             last = begin
-        before = text[end - 1 : end] or before
     return found
 
 
@@ -95,7 +99,8 @@ def _bounds(text: str) -> Iterator[tuple[int, int]]:
                 following = _NEXT.match(text, end)
                 following = following and following[1]
         if more is not None:
-            is_end = _ends(text, begin, stop, end, text[stop] + more, following)
+            stops = text[stop] + more
+            is_end = _ends(text, begin, stop, end, stops, following)
         else:  # full-width
             after = text[end : end + 1]
             is_decimal = (
@@ -136,11 +141,8 @@ def _is_abbreviation(text: str, first: int, stop: int, following: str) -> bool:
         stop - first < _LONGEST_WORD
         and _NUMBER.match(text, first, stop + 1) is not None
     )
-    before = (
-        text[max(first, stop - _LONGEST_WORD) : stop]
-        .replace("-", " ")
-        .replace("—", " ")
-    )
+    before = text[max(first, stop - _LONGEST_WORD) : stop]
+    before = before.replace("-", " ").replace("—", " ")
     if is_number or not before or before[-1].isspace():
         return is_number
     word = before.split()[-1].lstrip(_OPENERS)

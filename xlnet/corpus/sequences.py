@@ -267,36 +267,36 @@ def _sample_elsewhere(
     fits before it, and after it the sentences from index 2 on, 2 of them. The indices 0, 1, 2 are
     the sentences 0, 2, 3, at positions 0, 6, 8.
     """
-    # Starts at sentences: how many fit before the sequence, and how many after it.
+    # Starts at sentences.
     size = len(reading.ids)
-    num_before = np.searchsorted(reading.sentences, begins - b_len, "right")  # [W]
-    first_behind = np.searchsorted(
-        reading.sentences, ends, "left"
-    )  # [W], number of a sentence
-    end_behind = np.searchsorted(reading.sentences, size - b_len, "right")  # [W]
-    num_sentences = num_before + np.maximum(end_behind - first_behind, 0)  # [W]
-    index = (uniform * num_sentences).astype(np.int64)  # [W]
-    number = np.where(
-        index < num_before, index, index - num_before + first_behind
-    )  # [W]
+    number, num_sentences = _number_outside(
+        np.searchsorted(reading.sentences, begins - b_len, "right"),
+        np.searchsorted(reading.sentences, ends, "left"),
+        np.searchsorted(reading.sentences, size - b_len, "right"),
+        uniform,
+    )
     at_sentence = _select(reading.sentences, number)  # [W], positions
-
     # Starts at any position, for sequences without such a sentence.
-    num_before = np.maximum(begins - b_len + 1, 0)  # [W]
-    num_positions = num_before + np.maximum(size - b_len + 1 - ends, 0)  # [W]
-    index = (uniform * num_positions).astype(np.int64)  # [W]
-    anywhere = np.where(index < num_before, index, index - num_before + ends)  # [W]
+    num_before = np.maximum(begins - b_len + 1, 0)
+    anywhere, num_positions = _number_outside(
+        num_before, ends, size - b_len + 1, uniform
+    )
     anywhere = np.where(num_positions > 0, anywhere, -1)
     return np.where(num_sentences > 0, at_sentence, anywhere)
 
 
+def _number_outside(
+    end_before: np.ndarray, first: np.ndarray, end: np.ndarray, uniform: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Samples one of the numbers in [0, end_before) and [first, end); and how many there are."""
+    count = end_before + np.maximum(end - first, 0)  # [W]
+    index = (uniform * count).astype(np.int64)
+    return np.where(index < end_before, index, index - end_before + first), count
+
+
 def _select(values: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """`values[index]`; indices out of range, whose values the caller discards, are clipped."""
-    return (
-        values[np.minimum(index, len(values) - 1)]
-        if len(values)
-        else np.zeros_like(index)
-    )
+    """`values[index]`; what is found at indices out of range is discarded by the caller."""
+    return np.append(values, 0).take(index, mode="clip")
 
 
 # Cells: the sequences of a stream, some at a time.

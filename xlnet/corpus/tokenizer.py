@@ -12,7 +12,6 @@ import functools
 import itertools
 import os
 import re
-import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Optional
@@ -477,6 +476,13 @@ def is_text(text: str) -> bool:
 HAN_OR_KANA = r"\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\u30fc"
 
 
+# Characters of which `str.isspace` is true.
+SPACES = (
+    r"\t-\r\x1c-\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}"
+    r"\x{3000}"
+)
+
+
 def character_class(codes: Iterable[int]) -> str:
     """The inside of a class that holds these characters."""
     spans: list[list[int]] = []
@@ -486,9 +492,3 @@ def character_class(codes: Iterable[int]) -> str:
         else:
             spans.append([code, code])
     return "".join("\\x{{{:x}}}-\\x{{{:x}}}".format(*tuple(span)) for span in spans)
-
-
-def space_class() -> str:
-    """The inside of a class that holds the characters of which `str.isspace` is true."""
-    spaces = [code for code in range(sys.maxunicode + 1) if chr(code).isspace()]
-    return character_class(spaces)

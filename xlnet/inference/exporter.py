@@ -17,10 +17,10 @@ from typing import Optional
 import tensorflow.compat.v1 as tf
 
 from xlnet.corpus.tokenizer import (
+    SPACES,
     SPIECE_NAME,
     Tokenizer,
     character_class,
-    space_class,
 )
 from xlnet.engine import checkpoint
 from xlnet.engine.devices import connect, without_registered_gradients
@@ -231,7 +231,7 @@ class GraphEncoder:
             texts, "UTF-8", "UTF-8", replacement_char=_NO_CHARACTER
         )
         # `" ".join(text.split())`, and the quotes of TeX.
-        texts = tf.strings.regex_replace(texts, f"[{space_class()}]+", " ")
+        texts = tf.strings.regex_replace(texts, f"[{SPACES}]+", " ")
         texts = tf.strings.regex_replace(texts, "^ | $", "")
         for quote in ("``", "''"):
             texts = tf.strings.regex_replace(texts, quote, '"')
