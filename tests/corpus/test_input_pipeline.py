@@ -138,14 +138,6 @@ def test_each_round_is_of_the_whole_text_and_both_directions(
         assert batch == 1 or abs(backward - batch * (directions - 1) / 2) < 1
 
 
-def test_eager_batches_are_those_of_a_graph(read, epochs):
-    found = list(zip(range(3), read.dataset()))
-    assert_equal(
-        {name: [batch[name] for _, batch in found] for name in epochs},
-        {name: value[:3] for name, value in epochs.items()},
-    )
-
-
 @pytest.mark.slow
 def test_the_interpreter_exits_while_batches_are_read(place):
     """Also where Python drew ahead: a thread that calls it during the exit never returns."""

@@ -55,38 +55,8 @@ def test_sentences_end_where_marked(text):
 
 
 def random_text(rng):
-    pieces = [
-        "a",
-        "Bc",
-        "I",
-        "Mr",
-        "U.S",
-        " ",
-        "  ",
-        "\n",
-        "\u3000",
-        ".",
-        "..",
-        "!",
-        "?",
-        "…",
-        '"',
-        "”",
-        "“",
-        ")",
-        "(",
-        "1",
-        "２",
-        "．",
-        "。",
-        "？",
-        "字",
-        "」",
-        "-",
-        ",",
-        "é",
-        "।",
-    ]
+    pieces = [" ", "  ", "\n", "\u3000"]
+    pieces += 'a Bc I Mr U.S . .. ! ? … " ” “ ) ( 1 ２ ． 。 ？ 字 」 - , é ।'.split()
     return "".join(rng.choices(pieces, k=rng.randrange(40)))
 
 

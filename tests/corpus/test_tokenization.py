@@ -253,15 +253,6 @@ def either(request):
     return found if request.param == "tiny" else found[False]
 
 
-def test_words_without_a_space_have_no_mark_of_one(released):
-    words = ["unbelievable", ".", "2,000", "中"]
-    for word, ids in zip(
-        words, released[False].encode_words(words, [False] * len(words))
-    ):
-        pieces = [released[False].id_to_piece(id) for id in ids]
-        assert "▁" not in "".join(pieces) and "".join(pieces) in (word, "<unk>")
-
-
 def test_words_after_a_space_have_its_mark_in_any_vocabulary(tmp_path):
     """Also where the first word of a text has none (add_dummy_prefix=false)."""
     sentences = ["a " + " ".join(WORDS) + " 2010, 2010, 2010,"] * 300

@@ -42,18 +42,8 @@ def starts(tokens, bit):
 def test_sentences_and_documents_are_marked(tmp_path):
     path = write(tmp_path / "a.txt", b"ab\r\nc?\r\n \r\n\r\nde <eop>\r\nf")
     tokens, counts = tokenize(path)
-    assert text(tokens) == [
-        A,
-        A + 1,
-        A + 2,
-        10 + ord("?"),
-        EOD,
-        A + 3,
-        A + 4,
-        EOP,
-        A + 5,
-        EOD,
-    ]
+    first = [A, A + 1, A + 2, 10 + ord("?"), EOD]
+    assert text(tokens) == [*first, A + 3, A + 4, EOP, A + 5, EOD]
     assert starts(tokens, sequences.SENTENCE) == [0, 2, 5, 8]
     assert starts(tokens, sequences.DOCUMENT) == [0, 5]
     assert counts == {"tokens": 10, "sentences": 4, "documents": 2, "unknown": 1}
@@ -144,15 +134,9 @@ def pieces_of(tmp_path, tokenizer, content, **values):
     """The pieces of a text, a list for each sentence, and the counts."""
     path = write(tmp_path / "a.txt", content.encode())
     counts = collections.Counter()
+    chunk = reading.Chunk(str(path), 0, path.stat().st_size)
     tokens = np.concatenate(
-        list(
-            tokenized.tokenize(
-                reading.Chunk(str(path), 0, path.stat().st_size),
-                settings(**values),
-                tokenizer,
-                counts,
-            )
-        )
+        list(tokenized.tokenize(chunk, settings(**values), tokenizer, counts))
     )
     return [
         [tokenizer.id_to_piece(id) for id in text(part)]

@@ -212,10 +212,6 @@ def test_everything_from_the_command_line(place, tmp_path):
             ["--objective=causal"],
             "objective: found causal, which chooses its own targets",
         ),
-        (
-            ["--objective=masked", "--output=m.png"],
-            "objective: found masked, expected permutation",
-        ),
         (["--text= ", "--output=m.png"], "text: found 0 pieces, expected 1 to 40"),
         (["--output=masks.jpg"], "masks.jpg', expected a name that ends in .png"),
     ],
