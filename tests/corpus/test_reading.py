@@ -297,7 +297,7 @@ def test_files_that_are_not_what_their_names_say_are_refused(tmp_path):
     "values, message",
     [
         (dict(heldout_share=0.0), "heldout_share: found 0.0"),
-        (dict(encoding="utf-16"), "encoding: found utf-16, expected"),
+        (dict(encoding="utf-16"), "encoding: found 'utf-16', expected"),
         (dict(encoding="utf-81"), "encoding: found 'utf-81'"),
     ],
 )

@@ -79,7 +79,7 @@ def attention(model_settings: LoadSettings, settings: AttentionSettings) -> None
           --output=attention.png
     """
     with query.load(model_settings) as model:
-        from xlnet.plots import attention as plots
+        from xlnet.plots import masks as plots
 
         # Numbers are checked before the attention is computed.
         layers = numbers("layers", settings.layers, model.n_layer)

@@ -220,15 +220,6 @@ def matching(pattern: str) -> list[str]:
     return sorted(glob.glob(pattern, recursive=True))
 
 
-def require_encoding(name: str) -> None:
-    """Raises UserError unless this is the name of a text encoding."""
-    try:
-        "".encode(name)
-    except LookupError:
-        expected = "a name such as utf-8, utf-16, cp1252, gb18030 or shift_jis"
-        raise wrong("encoding", f"'{name}'", expected, "--encoding") from None
-
-
 def require_directory(path: str, what: str) -> None:
     """Raises UserError unless `path` is a directory."""
     if os.path.isdir(path) or is_remote(path):

@@ -16,7 +16,7 @@ import re
 from typing import Any, Optional
 
 from xlnet.settings.finetuning import names_in
-from xlnet.support import files, own_modules
+from xlnet.support import own_modules
 from xlnet.support.errors import wrong
 from xlnet.tasks import metrics
 from xlnet.tasks.contract import Task
@@ -371,8 +371,6 @@ def _declared_form(settings: Any) -> dict[str, Any]:
         value = getattr(settings, name)
         if value is not None:
             declared[name] = value
-    if "encoding" in declared:
-        files.require_encoding(settings.encoding)
     delimiter = declared.get("delimiter", ",")
     if delimiter in ("tab", "\\t"):
         declared["delimiter"] = "\t"
