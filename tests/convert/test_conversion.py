@@ -156,6 +156,7 @@ def test_tied_biases_are_those_of_every_layer(folder, tmp_path):
         (dict(id2label={"0": "a", "1": "b"}), r"found shape \[4, 24\], expected \[2,"),
         (dict(id2label={"0": "a", "2": "b"}), "id2label: found .* a name of its own"),
         (dict(id2label=[]), "id2label: found .* a name of its own"),
+        (dict(id2label={"0": 0, "1": 1}), "id2label: found .* a name of its own"),
         (dict(n_layer=3), "found no weights transformer.layer.2.rel_attn.r_w_bias"),
         (dict(n_layer="2"), "n_layer: found '2'"),
         (dict(n_head=0), "config.json: "),
@@ -222,6 +223,11 @@ def penalized_pieces(vocabulary):
             score -= 100
         found.append([piece.piece, score])
     return found
+
+
+def test_another_cleaning_is_refused(folder, tmp_path):
+    with pytest.raises(UserError, match="remove_space: found False"):
+        folder().edit_tokenizer(remove_space=False).convert(tmp_path / "out")
 
 
 # ---- tasks

@@ -131,10 +131,11 @@ def read(given: Mapping[str, Any], path: str) -> dict[str, Any]:
 def _are_names(labels: Any) -> bool:
     """Whether there is a name of its own for each of "0", "1", ..."""
     try:
-        names = [str(labels[str(id)]) for id in range(len(labels))]
+        names = [labels[str(id)] for id in range(len(labels))]
     except (TypeError, KeyError):
         return False
-    return len(set(names)) == len(names) > 0
+    are_texts = all(isinstance(name, str) for name in names)
+    return are_texts and len(set(names)) == len(names) > 0
 
 
 def architecture(values: Mapping[str, Any], path: str) -> XLNetConfig:

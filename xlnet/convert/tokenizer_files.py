@@ -16,6 +16,7 @@ from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
 from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer, ends_in_digit_comma
 from xlnet.support import files
+from xlnet.support.errors import wrong
 
 CONFIG_NAME = "tokenizer_config.json"
 _LENGTH = 512  # of a text, where it is not known [tokens]
@@ -33,6 +34,9 @@ _MORE_PIECES = ("<eop>", "<eod>")
 def read(folder: str, spiece_model_file: Optional[str]) -> Tokenizer:
     """The `Tokenizer` of a folder, or of `spiece_model_file`, with the cleaning of the folder."""
     stored = _config(folder)
+    if stored.get("remove_space", True) is not True:
+        where = f"{CONFIG_NAME} of {folder}: remove_space"
+        raise wrong(where, stored["remove_space"], "true")
     path = spiece_model_file or os.path.join(folder, SPIECE_NAME)
     files.require_file(path, "spiece_model_file")
     uncased = stored.get("do_lower_case", False)
