@@ -80,21 +80,15 @@ def newest(directory: str) -> Optional[str]:
 
 
 def step_named(prefix: str) -> int:
-    """The step in the name of a run's checkpoint."""
-    return int(prefix.rpartition("-")[2])
+    """The step in the name of a checkpoint; 0 of released weights, which have none."""
+    last = prefix.rpartition("-")[2]
+    return int(last) if last.isdecimal() else 0
 
 
 def step_of(directory: str) -> int:
     """The global step of the newest checkpoint of a run, 0 if there is none."""
     prefix = newest(directory)
     return step_named(prefix) if prefix else 0
-
-
-def step_in(prefix: str) -> int:
-    """The global step of a checkpoint; 0 of released weights, which have none."""
-    if "global_step" not in names(prefix):
-        return 0
-    return int(next(arrays(prefix, ["global_step"])))
 
 
 def write_state_file(directory: str) -> None:

@@ -205,7 +205,9 @@ def _begin(run: TrainingRun, step: int) -> None:
             f"{config.n_token} pieces, {parameters:,} parameters"
         ),
     }
-    progress.show_banner(banner)
+    width = max(map(len, banner))
+    for name, value in banner.items():
+        _log.info("%-*s  %s", width, name, value)
 
 
 # ---- signals

@@ -133,13 +133,6 @@ def memory_gib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
-def show_banner(items: dict[str, Any]) -> None:
-    """Logs one aligned line per item."""
-    width = max(map(len, items))
-    for name, value in items.items():
-        _log.info("%-*s  %s", width, name, value)
-
-
 def clock(seconds: float) -> str:
     """Seconds as h:mm:ss."""
     seconds = int(round(seconds))

@@ -37,7 +37,7 @@ def evaluate(run: PretrainingRun) -> dict[str, Any]:
         path, flag = run.settings.init_checkpoint, "init_checkpoint"
     prefix = checkpoint.resolve(path, flag)
     run_document.check_weights(prefix, run.config, run.tokenizer, flag)
-    return HeldOut(run).evaluate_step(checkpoint.step_in(prefix), prefix)
+    return HeldOut(run).evaluate_step(checkpoint.step_named(prefix), prefix)
 
 
 class HeldOut:
