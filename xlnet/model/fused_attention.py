@@ -103,7 +103,7 @@ class _Queries(NamedTuple):
     index, is_inside: which queries these are, and whether they exist. cells, row: where they are in
     arrays [B,T,N,H] and [B,N,T]. hash, second: arguments of `_kept`. With IN_TILE k_r points to the
     keys of the distances of this head, and first is the first distance. Otherwise by_distance
-    points to the scores of this head, row_start cells before that of each query for key 0.
+    points to the scores of this head, in which row_start is the cell of each query for key 0.
     """
 
     index: Any

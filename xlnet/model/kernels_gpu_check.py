@@ -117,14 +117,15 @@ def difference(
             stream: Stream,
             *given: tf.Tensor,
         ) -> list[tf.Tensor]:
-            """Output and gradients, of `inputs`; given: these and the gradient of the output."""
+            """Output and gradients, of `inputs` but the last; given: these and the gradient of the
+            output."""
             *cast, d_output = [tf.cast(x, compute_dtype) for x in given]
             q, k, v, k_r, r_w, r_r, r_s, seg_embed = cast
             unread: dict[str, Any] = dict.fromkeys(Weights._fields)
             weights = Weights(**unread)
             weights = weights._replace(r_w=r_w, r_r=r_r, r_s=r_s, seg_embed=seg_embed)
             output = attention(q, k, v, k_r, weights, stream, drops)
-            return [output, *tf.gradients(output, cast, d_output)]
+            return [output, *tf.gradients(output, cast[:-1], d_output)]
 
         programs = functools.partial(kernels_gpu.relative_attention, compute_capability)
         fused = functools.partial(results, programs, dtype, stream)

@@ -437,9 +437,8 @@ def transformer_xl(
         # layers.
         if mask is not None and not isinstance(mask, Mask):
             mask = Mask(masked=mask)
-        dtype = (
-            input_ids.dtype
-        )  # of indices: int64 stays on a GPU, int32 is a TPU's own
+        # Of indices: int64 stays on a GPU, int32 is a TPU's own.
+        dtype = input_ids.dtype
         mask = with_memory(
             mask, length, memory_length, attn_type, run.same_length, dtype
         )
