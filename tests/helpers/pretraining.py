@@ -176,6 +176,19 @@ def run_of(config, network, settings, optimization=None, reuse_len=16, devices=N
     )
 
 
+def losses_of_steps(model, steps=3):
+    """The losses of the first steps of a `PretrainingRun` on `features`."""
+    import tensorflow.compat.v1 as tf
+
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(0)
+        tf.train.get_or_create_global_step()
+        spec = model.model_fn(features())
+        session.run(tf.global_variables_initializer())
+        session.run(tf.local_variables_initializer())
+        return [session.run([spec.loss, spec.train_op])[0] for _ in range(steps)]
+
+
 def weights(place, model_dir):
     return finetuning.weights(place / model_dir)
 

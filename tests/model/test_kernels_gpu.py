@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from helpers import triton_on_numpy
-from helpers.pretraining import TINY, VOCABULARY, features, run_of
+from helpers.pretraining import TINY, VOCABULARY, losses_of_steps, run_of
 
 from xlnet.engine.devices import Devices
 from xlnet.model import kernels, kernels_gpu, kernels_gpu_check, modeling
@@ -179,14 +179,7 @@ def test_a_step_is_the_same_in_micro_batches_and_recomputed(on_numpy, monkeypatc
             OptimizationSettings(learning_rate=0.01, train_steps=10, warmup_steps=1),
             devices=Devices(None, xla=True, fused_attention=(9, 0) if fused else None),
         )
-        with tf.Graph().as_default(), tf.Session() as session:
-            tf.set_random_seed(0)
-            tf.train.get_or_create_global_step()
-            spec = model.model_fn(features())
-            session.run(
-                [tf.global_variables_initializer(), tf.local_variables_initializer()]
-            )
-            return [session.run([spec.loss, spec.train_op])[0] for _ in range(3)]
+        return losses_of_steps(model)
 
     np.testing.assert_allclose(losses(True, 0.0), losses(False, 0.0), rtol=1e-5)
     whole = losses(True, 0.5)

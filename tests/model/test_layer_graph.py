@@ -5,39 +5,34 @@ import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from helpers.matmuls import function_graphs
-from helpers.pretraining import TINY, VOCABULARY, features, run_of
+from helpers.pretraining import (
+    TINY,
+    VOCABULARY,
+    features,
+    losses_of_steps,
+    run_of,
+)
 
 from xlnet.engine.devices import Devices
 from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import OptimizationSettings
 
 
-def step(objective="permutation", recompute=True, xla=False):
-    """The loss of a training step, and the operation that updates."""
-    model = run_of(
+def model(objective="permutation", recompute=True, xla=False):
+    return run_of(
         XLNetConfig(**TINY, n_token=VOCABULARY),
         dict(dropout=0.4, dropatt=0.4, recompute=recompute, init_std=0.3),
         dict(mem_len=8, objective=objective),
         OptimizationSettings(learning_rate=0.01, train_steps=10, warmup_steps=1),
         devices=Devices(None, xla=xla),
     )
-    tf.train.get_or_create_global_step()
-    spec = model.model_fn(features())
-    return spec.loss, spec.train_op
 
 
 @pytest.mark.parametrize("objective", ("permutation", "masked", "causal"))
 def test_layers_computed_again_have_their_numbers(objective):
     """With the dropout masks of each layer, in losses and in gradients, by which later ones go."""
-    losses = []
-    for recompute in (False, True):
-        with tf.Graph().as_default(), tf.Session() as session:
-            tf.set_random_seed(0)
-            fetches = step(objective, recompute)
-            session.run(tf.global_variables_initializer())
-            session.run(tf.local_variables_initializer())
-            losses.append([session.run(fetches)[0] for _ in range(3)])
-    plain, again = losses
+    plain = losses_of_steps(model(objective, recompute=False))
+    again = losses_of_steps(model(objective))
     np.testing.assert_allclose(again, plain, rtol=1e-6)
     assert len(set(plain)) == 3
 
@@ -48,7 +43,8 @@ def test_a_layer_is_computed_again_behind_a_barrier(graph, monkeypatch):
     monkeypatch.setattr(
         tf2, "function", lambda step, **how: function(step, autograph=False)
     )
-    step(xla=True)
+    tf.train.get_or_create_global_step()
+    model(xla=True).model_fn(features())
     barriers = 0
     for each in (graph, *function_graphs(graph).values()):
         for op in each.get_operations():
