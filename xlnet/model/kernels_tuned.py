@@ -66,16 +66,14 @@ def device_here() -> str:
     # TensorFlow has no function that returns the device scope; an operation that is made in it has
     # its device.
     found = tf.DeviceSpec.from_string(tf.no_op().device).device_type or ""
-    if found.upper().startswith("TPU") or not found and _on_tpu_replica():
+    # The graph of a TPU's replica has no device scope.
+    strategy = tf2.distribute.get_strategy()
+    is_replica = not found and isinstance(strategy, tf2.distribute.TPUStrategy)
+    if found.upper().startswith("TPU") or is_replica:
         return "tpu"
     if found:
         return found.lower()
     return "gpu" if tf2.config.get_visible_devices("GPU") else "cpu"
-
-
-def _on_tpu_replica() -> bool:
-    """Whether the graph of a TPU's replica is being built: it has no device scope."""
-    return isinstance(tf2.distribute.get_strategy(), tf2.distribute.TPUStrategy)
 
 
 # ---- elementwise functions, and dropout in them ----
