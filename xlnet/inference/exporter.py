@@ -187,8 +187,8 @@ def _of_vectors(loaded: LoadedModel) -> Signature:
 # ---- texts to the features of a record, in the graph
 #
 # By the operations of tensorflow-text: the ids are those of `tokenizer.Tokenizer`, the features
-# those of `features.encoding`, batches as long as their longest text. Shape letters: N texts,
-# C choices, T tokens of the longest text.
+# those of `encoding`, batches as long as their longest text. Shape letters: N texts, T tokens of
+# the longest text.
 #
 # 1. Cleaning: rules for spaces and quotes, the compatibility decomposition (NFKD), combining
 #    characters removed, lower case. Characters that are newer than the Unicode of the process that
