@@ -210,7 +210,9 @@ def read(tokens: np.ndarray, direction: int, tokenizer: Tokenizer) -> DirectedTo
     # are at 3 and 0: sentences begin at 0 and 3.
     last = np.append(sentences[1:], len(ids)) - 1  # [N]
     is_last_piece = np.append(words[1:], True)  # [T]
-    return DirectedTokens(ids[::-1], (len(ids) - 1 - last)[::-1], is_last_piece[::-1])
+    begins = (len(ids) - 1 - last)[::-1]
+    # Copies, as `columns` reads both many times.
+    return DirectedTokens(ids[::-1].copy(), begins, is_last_piece[::-1].copy())
 
 
 # Segments.
