@@ -137,7 +137,7 @@ def _make(job: RecordsJob, in_parts: Any) -> Manifest:
         found = f"no text in {settings.input_glob}"
         if left_out:
             found += f"; left out, {reading.OTHER_PART}: {left_out}"
-        expected = f"text for task {settings.task} of {settings.num_task}"
+        expected = f"text for each of num_task={settings.num_task}"
         raise wrong("input_glob", found, expected)
 
     plan = sequences.plan_streams(
