@@ -195,7 +195,7 @@ def resolve_task(settings: Any, stored: Optional[dict] = None) -> Task:
 
 
 def complete(task: Task, data_dir: str) -> Task:
-    """The task with the labels of its train file if they are not"""
+    """The task with the labels of its train file if they are not known."""
     if task.labels != ():
         return task
     names = task.files.by_split.get("train", "train.csv")
