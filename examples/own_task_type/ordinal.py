@@ -1,8 +1,5 @@
-"""A task type of one's own, complete in this file: ordinal regression.
-
-A level out of L in an order is learned as L - 1 decisions, "above the first one", "above the second
-one", ..., each a logistic regression (https://doi.org/10.1007/3-540-44795-4_13).
-"""
+"""A task type of one's own, complete in this file: ordinal regression, a level out of L learned as
+L - 1 decisions, "above the first one", ..., by https://doi.org/10.1007/3-540-44795-4_13."""
 
 import numpy as np
 
@@ -32,9 +29,8 @@ class Ordinal(Classification):  # a label is one of the names in the train file
     def loss(self, nn, logits, features, options):  # logits [B,L-1], the result [B]
         import tensorflow.compat.v1 as tf
 
-        return tf.reduce_sum(
-            nn.sigmoid_cross_entropy(logits, features["label_ids"]), axis=1
-        )
+        losses = nn.sigmoid_cross_entropy(logits, features["label_ids"])
+        return tf.reduce_sum(losses, axis=1)
 
     def decide(self, values, threshold):  # in the form of `targets`
         return (values >= threshold).astype(np.float32)
