@@ -104,7 +104,7 @@ def main(settings: VocabularySettings) -> None:
     if not sentences:
         raise wrong("input_glob", f"no text in {settings.input_glob}", "sentences")
     print(
-        f"{len(paths)} files, {number} sentences; trained on {len(sentences)}",
+        f"{len(paths)} files, {number} sentences; training on {len(sentences)}",
         flush=True,
     )
     # The description is written first, as a model without one is taken for a released one.
