@@ -83,7 +83,7 @@ class Classification(Task):
                 f"column '{column}' has several labels; --multi_label=True"
             )
         if not text:
-            raise ValueError(f"column '{column}' is empty")
+            raise ValueError(f"column '{column}' is empty, expected a label")
         return known_name(self, self.published.label_names.get(text, text))
 
     def targets(self, rows: Sequence[Row]) -> np.ndarray:
