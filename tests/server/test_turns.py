@@ -81,36 +81,40 @@ def test_requests_that_arrive_during_a_batch_are_the_next_one():
 
 
 def test_prompts_that_arrive_together_are_continued_together(monkeypatch):
-    """A prompt begins at once; if more arrive soon after, all begin again as one batch. Those that
-    arrive later are a batch of their own, which does not wait for the first one."""
-    monkeypatch.setattr(limits, "JOIN_SECONDS", 0.3)
-    begun, ended, turns, go = [], [], Turns(), threading.Event()
+    """A prompt begins at once where no other client asks; those that come while it is continued are
+    a batch of their own, which does not wait for it."""
+    monkeypatch.setattr(limits, "GATHER_SECONDS", 0.3)
+    monkeypatch.setattr(limits, "SHARED_SECONDS", 1.5)
+    batches, go = [], threading.Event()
 
     def run(call, rows):
-        begun.append(len(rows))
-        while not go.is_set():
-            turns.call(lambda: time.sleep(0.01))
-        ended.append(len(rows))
+        batches.append(len(rows))
+        go.wait()
         return rows
 
     async def story():
-        computing = Computing(run, turns)
+        computing = Computing(run, Turns())
 
         def asked(rows):
             return asyncio.ensure_future(computing.answers("g", rows, "g", True))
 
-        first = [asked([0])]
-        await until(lambda: begun)
-        first += [asked([number]) for number in range(1, 20)]
-        await until(lambda: begun == [1, 20])
-        await asyncio.sleep(2 * limits.JOIN_SECONDS)
-        second = asked([20])
-        await until(lambda: begun == [1, 20, 1])
+        async def seconds_alone():
+            began = time.monotonic()
+            await asked([0])
+            return time.monotonic() - began
+
+        first = asked([0])
+        await until(lambda: batches)
+        others = [asked([number]) for number in range(1, 20)]
+        await until(lambda: len(batches) == 2)
         go.set()
-        assert [await each for each in [*first, second]] == [[n] for n in range(21)]
+        assert [await each for each in [first, *others]] == [[n] for n in range(20)]
+        assert await seconds_alone() > 0.3  # another one might come
+        await asyncio.sleep(1.5)
+        assert await seconds_alone() < 0.3
 
     asyncio.run(story())
-    assert sorted(ended) == [1, 20]
+    assert batches == [1, 19, 1, 1]
 
 
 def test_what_nobody_waits_for_ends_before_its_next_call():

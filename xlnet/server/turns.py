@@ -2,15 +2,16 @@
 
 # Each call of the network waits in one queue, such as a batch of an explanation or a token of a
 # generation: a long request gives way to those that wait after each of its calls. Requests of the
-# same call that wait are computed as one batch: batches grow with the load. Nothing waits for
-# requests that may come.
+# same call that wait are computed as one batch: batches grow with the load.
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
 import contextlib
+import math
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Optional
 
@@ -69,6 +70,9 @@ class Computing:
         self._one_batch = asyncio.Semaphore(1)  # of short requests: batches grow
         self._gathered: dict[str, list[_Waiting]] = {}  # of each call
         self._tasks: set[asyncio.Task[None]] = set()
+        self._last_shared = (
+            -math.inf
+        )  # when a request came while another one was answered
         self._threads = concurrent.futures.ThreadPoolExecutor(limits.MAX_THREADS)
 
     @contextlib.contextmanager
@@ -97,6 +101,8 @@ class Computing:
           batch: what it is computed together with, a name that equal calls share; None: alone.
           keeps_tokens: whether it keeps tokens on the device.
         """
+        if self._tasks:
+            self._last_shared = time.monotonic()
         one = _Waiting(rows, asyncio.get_running_loop().create_future())
         name = str(id(one)) if batch is None else batch
         self._gathered.setdefault(name, []).append(one)
@@ -117,29 +123,24 @@ class Computing:
             context = self.reading
         elif is_batch:
             context = self._one_batch
+        # Prompts are continued by many calls of the network, each of which costs about as much for
+        # twenty of them as for one: where several clients ask, others are waited for. A client that
+        # is alone never waits.
+        is_shared = time.monotonic() - self._last_shared < limits.SHARED_SECONDS
+        if is_batch and keeps_tokens and is_shared:
+            await asyncio.sleep(limits.GATHER_SECONDS)
+        answers: list = []
+        error: Optional[Exception] = None
         async with context:
-            while True:
-                gathered = self._gathered[name]
-                count = len(gathered)
-                waiting = [one for one in gathered if not one.answers.cancelled()]
-                rows = [row for one in waiting for row in one.rows]
-                futures = [one.answers for one in waiting]
-                computing = self.compute(futures, self._run, call, rows)
-                work = asyncio.ensure_future(computing)
-                # Prompts are continued by many calls of the network, each of which costs about as
-                # much for twenty of them as for one. If more arrive just after the first ones have
-                # begun, all begin again as one batch: so together they are as fast as a list, and
-                # one that is alone never waits for others.
-                if is_batch and keeps_tokens and len(rows) < limits.MAX_BATCH:
-                    await asyncio.wait({work}, timeout=limits.JOIN_SECONDS)
-                if len(gathered) == count:
-                    break
-                futures.clear()  # so that what runs is dropped
-                await asyncio.gather(work, return_exceptions=True)
-            del self._gathered[name]
-            await asyncio.wait({work})
-        error = work.exception()
-        answers = [] if error else work.result()
+            gathered = self._gathered.pop(name)
+            waiting = [one for one in gathered if not one.answers.cancelled()]
+            rows = [row for one in waiting for row in one.rows]
+            try:
+                if waiting:
+                    futures = [one.answers for one in waiting]
+                    answers = await self.compute(futures, self._run, call, rows)
+            except Exception as e:
+                error = e
         for one in waiting:
             own, answers = answers[: len(one.rows)], answers[len(one.rows) :]
             if one.answers.done():  # it is left
