@@ -61,6 +61,7 @@ CASES = {
     "git_lfs_pointers": [
         ({"0": 6, "1": 6}, None),
         "train.csv: found no column 'text'",
+        "corpus.txt.*a Git LFS pointer.*git lfs pull",
     ],
     "byte_order_marks_in_settings": [({"0": 6, "1": 6}, None)] * 2,
     "end_of_text_marks": ["text.txt, line 3: .*--document_separator"],

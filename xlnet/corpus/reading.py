@@ -42,6 +42,7 @@ _FORMS = {
     ".parquet": "parquet",
 }
 _IN_DIRECTORIES = (".txt", ".jsonl", ".ndjson", ".gz", ".parquet")
+_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
 class Chunk(NamedTuple):
@@ -325,6 +326,10 @@ def _lines(
             f.seek(chunk.begin - 1)
             offset = chunk.begin - 1 + len(f.readline(longest + 1))
         for raw in iter(lambda: f.readline(longest + 1), b""):
+            if not offset and raw.startswith(_POINTER):
+                raise errors.wrong(
+                    chunk.path, "a Git LFS pointer", "the file; run git lfs pull"
+                )
             if len(raw) > longest:
                 raise errors.wrong(
                     place(chunk.path, offset),
