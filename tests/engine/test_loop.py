@@ -84,6 +84,21 @@ def test_an_evaluation_that_a_kill_cut_off_is_made_up(place, run, whole, monkeyp
         assert not left & {"unfinished", "memory-5-0.npy"}
 
 
+def test_a_run_that_goes_back_has_no_best_of_later_steps(place, run, whole):
+    """As after a damaged checkpoint is removed, which its error asks for."""
+    shutil.copytree(place / "whole", place / "back")
+    (place / "back" / "checkpoint").unlink()
+    for step in (4, 6):
+        for path in (place / "back").glob(f"*-{step}*"):
+            path.unlink()
+    done = train(place, "back", **dict(run, train_steps=2))
+    assert done.returncode == 0, done.stderr
+    assert list((place / "whole" / "best").glob("*-6.index"))
+    assert not list((place / "back" / "best").glob("*-6.index"))
+    assert train(place, "back", **run).returncode == 0
+    check_same(place, "back")
+
+
 def test_settings_that_change_what_is_learned_are_refused(place, run, whole):
     shutil.copytree(place / "whole", place / "changed")
     more = dict(run, train_steps=8, log_steps=2, num_core_per_host=2)

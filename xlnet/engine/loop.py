@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
 import signal
 import time
 from typing import Any, Optional, Protocol
@@ -15,6 +16,7 @@ from xlnet.engine import checkpoint, progress, recurrent_memory
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.estimator import Estimator, Training, TrainingRun
 from xlnet.engine.progress import Progress
+from xlnet.settings.training import BEST, JOURNAL_NAME, RUN_NAME
 from xlnet.support import files, system
 from xlnet.support.errors import Unfinished
 
@@ -136,6 +138,10 @@ def _resume(
         files.remove_unfinished(model_dir)
         checkpoint.remove_unfinished(model_dir)
         recurrent_memory.forget(model_dir)
+        # A run that goes back has no evaluation of a later best checkpoint.
+        best = os.path.join(model_dir, BEST)
+        if checkpoint.step_of(best) > first:
+            shutil.rmtree(best)
         if _is_due(run, evaluator, first) and not is_evaluated:
             _evaluate(run, selection, evaluator, first)
     if first >= last:
@@ -204,6 +210,7 @@ def _begin(run: TrainingRun, step: int) -> None:
             f"{config.n_layer} layers of {config.d_model} in {config.n_head} heads, "
             f"{config.n_token} pieces, {parameters:,} parameters"
         ),
+        "writes": f"{settings.model_dir}: checkpoints, {RUN_NAME}, {JOURNAL_NAME}",
     }
     width = max(map(len, banner))
     for name, value in banner.items():
