@@ -239,8 +239,7 @@ def of_words(name, case, metric):
 
 
 if __name__ == "__main__":
-    cli.run(
-        main,
-        Arguments,
-        about="thirteen small settings as a newcomer runs them",
-    )
+    with cli.command(
+        Arguments, about="thirteen small settings as a newcomer runs them"
+    ) as settings:
+        main(*settings)

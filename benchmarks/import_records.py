@@ -192,8 +192,5 @@ def write(directory, arrays, passes, tokenizer, directions):
 
 
 if __name__ == "__main__":
-    cli.run(
-        main,
-        ImportSettings,
-        about=__doc__ or "",
-    )
+    with cli.command(ImportSettings, about=__doc__) as settings:
+        main(*settings)

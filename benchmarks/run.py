@@ -226,4 +226,7 @@ def measure(python, worker, options):
 
 
 if __name__ == "__main__":
-    cli.run(main, BenchmarkSettings, about="times training and inference")
+    with cli.command(
+        BenchmarkSettings, about="times training and inference"
+    ) as settings:
+        main(*settings)

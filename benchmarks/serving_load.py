@@ -292,4 +292,5 @@ def generated_tokens(port, bodies):
 
 
 if __name__ == "__main__":
-    cli.run(main, LoadBenchmark, about=__doc__)
+    with cli.command(LoadBenchmark, about=__doc__) as settings:
+        main(*settings)

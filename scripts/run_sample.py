@@ -246,8 +246,7 @@ def report(path, rows, seconds, expected):
 
 
 if __name__ == "__main__":
-    cli.run(
-        main,
-        SampleSettings,
-        about="everything on a sample: documentation of Python 3.11.7",
-    )
+    with cli.command(
+        SampleSettings, about="everything on a sample: documentation of Python 3.11.7"
+    ) as settings:
+        main(*settings)

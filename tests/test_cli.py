@@ -30,7 +30,8 @@ def main(settings):
     for number in range(3 * (not settings.seconds)):
         print("a line " * 2000)
 
-cli.run(main, Settings, about="waits")
+with cli.command(Settings, about="waits") as settings:
+    main(*settings)
 """
 
 

@@ -248,9 +248,8 @@ def test_an_integer_in_a_preset_is_a_float_where_the_setting_is_one(
     monkeypatch.setattr(
         sys, "argv", ["program", "--config=%s" % (tmp_path / "preset.json")]
     )
-    found = []
-    cli.run(found.append, OptimizationSettings)
-    assert type(found[0].learning_rate) is float and type(found[0].train_steps) is int
+    with cli.command(OptimizationSettings, about="") as (found,):
+        assert type(found.learning_rate) is float and type(found.train_steps) is int
 
 
 def test_names_of_columns_are_read_as_a_row_of_csv():

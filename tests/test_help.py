@@ -66,8 +66,7 @@ def test_the_examples_are_accepted(program, monkeypatch, capsys, tmp_path):
     for example in program.examples:
         started = []
         monkeypatch.setattr(sys, "argv", [program.path, *example])
-        cli.run(
-            lambda *settings: started.append(settings), *program.groups, **program.how
-        )
+        with cli.command(*program.groups, about="", **program.how) as settings:
+            started.append(settings)
         error = capsys.readouterr().err
         assert len(started) == 1 and "note" not in error, error

@@ -95,9 +95,9 @@ def place(tmp_path_factory):
         (folder / "race" / split / "middle" / "1.txt").write_text(
             json.dumps(
                 {
-                    "answers": ["A", "C"],
-                    "options": [["kamat", "telok", "rokmi", "mitel"]] * 2,
-                    "questions": ["solkat _ ?", "dakar"],
+                    "answers": ["A", "C"] * 16,
+                    "options": [["kamat", "telok", "rokmi", "mitel"]] * 32,
+                    "questions": ["solkat _ ?", "dakar"] * 16,
                     "article": "Kamat telok. Rokmi.",
                     "id": "1.txt",
                 }

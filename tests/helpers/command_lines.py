@@ -20,7 +20,7 @@ class Program(NamedTuple):
     """A program.
 
     path: in the repository. command: as it is typed.
-    groups: classes of settings. how: the other arguments of `cli.run`.
+    groups: classes of settings. how: the other arguments of `cli.command`.
     """
 
     path: str
@@ -75,7 +75,7 @@ def _file(path: pathlib.Path) -> File:
     docstring = text.split('"""')[1].strip() if '"""' in text else ""
     found: list[Program] = []
     if re.search(
-        r"\bcli\.run|^from xlnet\.commands\S* import \w+$", text, re.MULTILINE
+        r"\bcli\.command|^from xlnet\.commands\S* import \w+$", text, re.MULTILINE
     ):
         found = _programs(
             name,
@@ -99,21 +99,27 @@ def _programs(path, command, folder, start):
     """The program that `start` runs."""
     found = []
 
-    def run(main, *groups, about="", **how):
-        about = inspect.cleandoc(about or main.__doc__ or "")
+    def noted(*groups, about, **how):
+        about = inspect.cleandoc(about or "")
         found.append(Program(path, command, about, groups, how))
+        raise _NotRunError
 
-    with _in_the_place_of_the_command_line(run, folder):
-        start()
+    with _in_the_place_of_the_command_line(noted, folder):
+        with contextlib.suppress(_NotRunError):
+            start()
     return found
 
 
+class _NotRunError(Exception):
+    """A program was found."""
+
+
 @contextlib.contextmanager
-def _in_the_place_of_the_command_line(run, folder):
-    before = cli.run, list(sys.path)
-    cli.run = run
+def _in_the_place_of_the_command_line(noted, folder):
+    before = cli.command, list(sys.path)
+    cli.command = noted
     sys.path[:0] = [str(folder), str(ROOT)]
     try:
         yield
     finally:
-        cli.run, sys.path[:] = before
+        cli.command, sys.path[:] = before

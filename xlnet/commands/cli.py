@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Callable, NoReturn, Union
+from typing import Any, Callable, NoReturn, Optional, Union
 
 from absl import flags
 
@@ -25,7 +25,7 @@ from xlnet.settings.fields import (
 from xlnet.support import errors, files
 from xlnet.support.errors import UserError, escape_control_characters, wrong
 
-FLAGS = flags.FlagValues()  # of the latest call of `run`: a notebook has several
+FLAGS = flags.FlagValues()  # of the latest `command`: a notebook has several
 _preset: dict[str, Any] = {}  # the values of the file of --config, of that call, too
 _PRESETS = "Presets"  # title of the help of --config
 # Flags of the original implementation that are accepted where they have no effect.
@@ -53,23 +53,23 @@ _log = logging.getLogger(__name__)
 Fields = Mapping[str, "dataclasses.Field[Any]"]
 
 
-def run(
-    main: Callable[..., object],
+@contextlib.contextmanager
+def command(
     *groups: type,
-    about: str = "",
+    about: Optional[str],
     unused: Sequence[str] = (),
     positional: str = "",
     preset_folder: str = "",
     elsewhere: Sequence[type] = (),
-) -> None:
-    """Parses the command line into settings, calls `main(*settings)`; exits unless all went well.
+) -> Iterator[list[Any]]:
+    """Parses the command line into settings, one object per group, for the block that is the
+    program; `--help` and an error of the block, in one line, end the process.
 
     Log lines of the library are shown as bare text: INFO on stdout, WARNING and above on stderr.
 
     Args:
-      main: called with one object per group.
       groups: settings dataclasses; names shared by two groups are one flag.
-      about: the text above the flags in `--help`, with examples; "": the docstring of `main`.
+      about: the text above the flags in `--help`, with examples.
       unused: flags of the original implementation that are accepted; they have no effect unless a
         group has them.
       positional: the setting that has the arguments without a flag, joined by commas; "": none.
@@ -89,17 +89,16 @@ def run(
         with _showing_log() as console, errors.translated_errors():
             _define(groups, unused)
             if {"-h", "-help", "--help", "--helpfull"} & set(sys.argv[1:]):
-                about = about or main.__doc__ or ""
-                print(_help_text(program, about, settings_of(groups)))
-            else:
-                _parse(groups, positional)
-                if FLAGS.config:
-                    _preset = presets.read(FLAGS.config, "config", preset_folder)
-                    _take_preset(groups, elsewhere)
-                # Where the result goes to the standard output, the log does not.
-                if "output" in FLAGS and files.is_standard_output(FLAGS.output):
-                    console.has_stdout = False
-                main(*[_collect(group) for group in groups])
+                print(_help_text(program, about or "", settings_of(groups)), flush=True)
+                sys.exit(0)
+            _parse(groups, positional)
+            if FLAGS.config:
+                _preset = presets.read(FLAGS.config, "config", preset_folder)
+                _take_preset(groups, elsewhere)
+            # Where the result goes to the standard output, the log does not.
+            if "output" in FLAGS and files.is_standard_output(FLAGS.output):
+                console.has_stdout = False
+            yield [_collect(group) for group in groups]
             sys.stdout.flush()
     except flags.Error as e:
         _end(program, " ".join(str(e).split()), 2)
@@ -158,7 +157,7 @@ def _showing_log() -> Iterator[_Console]:
         log.propagate = propagates
 
 
-# ---- flags, of the latest call of `run`
+# ---- flags, of the latest `command`
 
 
 def on_command_line(name: str) -> bool:

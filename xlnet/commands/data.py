@@ -160,28 +160,32 @@ def verify(settings: RecordsSettings) -> None:
 
 
 def run_make() -> None:
-    cli.run(
-        make,
+    with cli.command(
         CorpusSettings,
+        about=make.__doc__,
         unused=cli.UNUSED,
         preset_folder="pretrain",
         elsewhere=OF_PRETRAINING,
-    )
+    ) as settings:
+        make(*settings)
 
 
 def run_beam() -> None:
-    cli.run(
-        beam,
+    with cli.command(
         CorpusSettings,
         BeamSettings,
+        about=beam.__doc__,
         preset_folder="pretrain",
         elsewhere=OF_PRETRAINING,
-    )
+    ) as settings:
+        beam(*settings)
 
 
 def run_merge() -> None:
-    cli.run(merge, RecordsSettings)
+    with cli.command(RecordsSettings, about=merge.__doc__) as settings:
+        merge(*settings)
 
 
 def run_verify() -> None:
-    cli.run(verify, RecordsSettings)
+    with cli.command(RecordsSettings, about=verify.__doc__) as settings:
+        verify(*settings)

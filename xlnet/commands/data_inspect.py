@@ -129,13 +129,20 @@ def masks(settings: MaskSettings) -> None:
 
 
 def run() -> None:
-    cli.run(
-        inspect,
+    with cli.command(
         InspectionSettings,
+        about=inspect.__doc__,
         preset_folder="pretrain",
         elsewhere=OF_PRETRAINING,
-    )
+    ) as settings:
+        inspect(*settings)
 
 
 def run_masks() -> None:
-    cli.run(masks, MaskSettings, preset_folder="pretrain", elsewhere=OF_PRETRAINING)
+    with cli.command(
+        MaskSettings,
+        about=masks.__doc__,
+        preset_folder="pretrain",
+        elsewhere=OF_PRETRAINING,
+    ) as settings:
+        masks(*settings)

@@ -200,4 +200,5 @@ def train(sentences: Sequence[str], settings: VocabularySettings) -> tuple[bytes
 
 
 def run() -> None:
-    cli.run(main, VocabularySettings, about=__doc__ or "")
+    with cli.command(VocabularySettings, about=__doc__) as settings:
+        main(*settings)

@@ -122,8 +122,10 @@ def convert(settings: ConversionSettings) -> None:
 
 
 def run_export() -> None:
-    cli.run(export, ExportSettings)
+    with cli.command(ExportSettings, about=export.__doc__) as settings:
+        export(*settings)
 
 
 def run_convert() -> None:
-    cli.run(convert, ConversionSettings)
+    with cli.command(ConversionSettings, about=convert.__doc__) as settings:
+        convert(*settings)

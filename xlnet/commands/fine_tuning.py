@@ -153,14 +153,14 @@ def tag() -> None:
 
 
 def _run(group: type[TaskSettings], about: str | None) -> None:
-    cli.run(
-        main,
+    with cli.command(
         group,
         NetworkSettings,
         TaskOptimizationSettings,
         TaskDeviceSettings,
-        about=about or "",
+        about=about,
         unused=cli.UNUSED,
         preset_folder="finetune",
         elsewhere=(DeviceSettings,),
-    )
+    ) as settings:
+        main(*settings)

@@ -106,8 +106,14 @@ def numbers(flag: str, text: Optional[str], most: int) -> list[int]:
 
 
 def run_curves() -> None:
-    cli.run(curves, CurveSettings, positional="model_dir")
+    with cli.command(
+        CurveSettings, about=curves.__doc__, positional="model_dir"
+    ) as settings:
+        curves(*settings)
 
 
 def run_attention() -> None:
-    cli.run(attention, LoadSettings, AttentionSettings)
+    with cli.command(
+        LoadSettings, AttentionSettings, about=attention.__doc__
+    ) as settings:
+        attention(*settings)

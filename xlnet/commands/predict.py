@@ -159,8 +159,14 @@ def input_of(patterns: str) -> str:
 
 
 def run_predict() -> None:
-    cli.run(predict, PredictionSettings, positional="input")
+    with cli.command(
+        PredictionSettings, about=predict.__doc__, positional="input"
+    ) as settings:
+        predict(*settings)
 
 
 def run_evaluate() -> None:
-    cli.run(evaluate, EvaluationSettings, positional="input")
+    with cli.command(
+        EvaluationSettings, about=evaluate.__doc__, positional="input"
+    ) as settings:
+        evaluate(*settings)

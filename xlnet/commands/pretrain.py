@@ -44,14 +44,14 @@ def main(
 
 
 def run() -> None:
-    cli.run(
-        main,
+    with cli.command(
         PretrainingSettings,
         ArchitectureSettings,
         NetworkSettings,
         OptimizationSettings,
         DeviceSettings,
-        about=__doc__ or "",
+        about=__doc__,
         unused=cli.UNUSED,
         preset_folder="pretrain",
-    )
+    ) as settings:
+        main(*settings)

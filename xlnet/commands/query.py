@@ -167,12 +167,19 @@ def explain(model_settings: LoadSettings, settings: PairSettings) -> None:
 
 
 def run_fill() -> None:
-    cli.run(fill, LoadSettings, TextInputs, FillingSettings)
+    with cli.command(
+        LoadSettings, TextInputs, FillingSettings, about=fill.__doc__
+    ) as settings:
+        fill(*settings)
 
 
 def run_generate() -> None:
-    cli.run(generate, LoadSettings, TextInputs, GenerationSettings)
+    with cli.command(
+        LoadSettings, TextInputs, GenerationSettings, about=generate.__doc__
+    ) as settings:
+        generate(*settings)
 
 
 def run_explain() -> None:
-    cli.run(explain, LoadSettings, PairSettings)
+    with cli.command(LoadSettings, PairSettings, about=explain.__doc__) as settings:
+        explain(*settings)

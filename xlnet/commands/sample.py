@@ -36,4 +36,5 @@ def main(settings: SampleSettings) -> None:
 
 
 def run() -> None:
-    cli.run(main, SampleSettings, about=__doc__ or "")
+    with cli.command(SampleSettings, about=__doc__) as settings:
+        main(*settings)

@@ -92,8 +92,5 @@ def main(settings: ServingSettings) -> None:
 
 
 def run() -> None:
-    cli.run(
-        main,
-        ServingSettings,
-        about=__doc__ or "",
-    )
+    with cli.command(ServingSettings, about=__doc__) as settings:
+        main(*settings)

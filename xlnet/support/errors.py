@@ -63,8 +63,8 @@ def escape_control_characters(text: str, kept: str = "") -> str:
 
 # ---- errors of TensorFlow and the operating system, in one line ----
 #
-# `cli.run` has `translated_errors` around every program; the library uses it where it knows more
-# than the error says, such as which records are being read. Errors without a case keep their
+# `cli.command` has `translated_errors` around every program; the library uses it where it knows
+# more than the error says, such as which records are being read. Errors without a case keep their
 # traceback, but for those of the operating system, of which the text is shown. TensorFlow is not
 # imported: classes are known by name.
 
