@@ -1,7 +1,7 @@
 """The programs: from flags to settings, one call into the library, and what is printed.
 
-Each module with a function `run` is a subcommand of `xlnet` (see `main`); its docstring is the
-text of `--help`. Modules are imported before `--help` is shown, so functions import TensorFlow.
+`main.COMMANDS` has the function of each subcommand of `xlnet`; the docstring of its module, or of
+the function, is the text of `--help`. Modules are imported before `--help` is shown, so functions import TensorFlow.
 """
 
 import importlib.util

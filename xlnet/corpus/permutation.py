@@ -45,8 +45,8 @@ class Permutation:
     factorization_order: str = "uniform"  # a name in `ORDERS`
 
     def check(self, seq_len: int) -> None:
-        """Raises UserError for more targets than a sequence of `seq_len` tokens can have, and for
-        an order that nothing registered."""
+        """Raises UserError for more targets than a sequence of `seq_len` tokens can have, for a
+        share of targets above 1, and for an order that nothing registered."""
         if self.factorization_order not in ORDERS:
             found, expected = repr(self.factorization_order), ", ".join(ORDERS)
             remedy = "--own_module registers others"
@@ -509,7 +509,14 @@ def _legacy_part(
     numbers: np.ndarray, starts: np.ndarray, goal: int, permutation: Permutation
 ) -> np.ndarray:
     """Spans of n pieces from a word's start on, in stretches of n · alpha / beta pieces, from the
-    left until the budget is spent; single tokens for the rest of it: bool [T]."""
+    left until the budget is spent; single tokens for the rest of it: bool [T].
+
+    Args:
+      numbers: random numbers [3T]: of the spans two each, their n and their place; of each token one.
+      starts: whether a word begins at a token, bool [T].
+      goal: the budget [tokens].
+      permutation: the settings.
+    """
     # Stretches follow each other from the left. Each has one span, which begins at the first word
     # that starts after a random part of the stretch. The last span is cut to the budget.
     length = len(starts)
@@ -525,7 +532,7 @@ def _legacy_part(
         left = int(where * stretch)
         following = word_begins[word_begins >= place + left]
         if not len(following) or following[0] + size >= length:
-            break
+            break  # the span would reach the end of the text
         begin = following[0]
         picked[begin : begin + size] = True
         missing -= size

@@ -80,7 +80,7 @@ def read_curve(model_dir: str) -> list[dict[str, float]]:
 
 
 def default_rate(width: int, is_pretrained: bool) -> float:
-    """The learning rate where none is given, see `run.derived`, with one digit."""
+    """The learning rate where none is given, see `resolve.derived`, with one digit."""
     at_768 = 3e-5 if is_pretrained else 1e-4
     return float(f"{min(2e-3, at_768 * (768 / width) ** 2):.0e}")
 

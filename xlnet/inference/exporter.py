@@ -304,7 +304,7 @@ class GraphEncoder:
         return found
 
     def _laid_out(self, texts: Sequence[tf.RaggedTensor]) -> dict[str, tf.Tensor]:
-        """`encoding.lay_out` of one or two texts, ids int32 [N, (pieces)]: `session.IDS` [N,T],
+        """`encoding.lay_out` of one or two texts, ids int32 [N, (pieces)]: `encoding.IDS` [N,T],
         where T is the length of the longest record."""
         count = texts[0].nrows()
 

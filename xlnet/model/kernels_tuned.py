@@ -133,7 +133,8 @@ def mask_source_of(
 def where_kept(threshold: int, x: tf.Tensor, *mask_source: tf.Tensor) -> tf.Tensor:
     """x with zeros where it is dropped; the others are not scaled yet.
 
-    threshold: `Dropout.dropped_of_65536`. mask_source: as `mask_source_of` returns it.
+    threshold: `Dropout.dropped_of_65536`. mask_source: as `mask_source_of` returns it: nothing, the
+    mask, or the arguments of `hashed`.
     """
     if not mask_source:
         return x
@@ -296,7 +297,7 @@ def _score_gradient(
     *mask_source: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The gradient of the score, and p after dropout, not scaled. dp: v times the scaled dy; total:
-    sum(o dy)."""
+    sum(o dy), where o is the output and dy its gradient, see `attend`."""
     dropped_out_p = where_kept(threshold, p, *mask_source)
     return dropped_out_p * dp - p * total, dropped_out_p
 

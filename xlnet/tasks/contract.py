@@ -161,7 +161,8 @@ class Task(TableReader):
         return layer.format(name or self.published.trained_as or self.name)
 
     def num_choices(self, is_training: bool) -> int:
-        """C, the number of texts of a record, which are separate inputs of the network."""
+        """C, the number of texts of a record, which are separate inputs of the network. A ranking
+        trains on pairs of documents, and predicts them one by one."""
         return 1
 
     def features(self, length: int) -> tuple:

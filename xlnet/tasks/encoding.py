@@ -261,7 +261,7 @@ def add_counts(
     """Adds to the arrays of m records what all types have besides the ids.
 
     Args:
-      arrays: those of `Reader.encode`.
+      arrays: those of `Task.encode`.
       counts: the records of each of n examples.
       tokens_read: of each example, how many of its tokens its records have.
       tokens: of each example, how many it has.

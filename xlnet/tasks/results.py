@@ -94,7 +94,8 @@ class Answer(NamedTuple):
     null_probability: float  # of no answer
 
     def named(self, names: Sequence[str]) -> dict[str, Any]:
-        """As of an exported model."""
+        """As of an exported model; names: not used. "probability" is that of the best span, also
+        where there is no answer."""
         return {
             "answer": self.text,
             "start": -1 if self.start is None else self.start,

@@ -210,7 +210,7 @@ class Regression(Task):
         column = self.columns.label[0]
         text = to_text(cells[0]).strip() if cells else ""
         score = to_number(text)
-        if not abs(score) <= _HIGHEST:
+        if not abs(score) <= _HIGHEST:  # nan, too
             expected = f"a number of at most {_HIGHEST:.6g}"
             raise ValueError(f"column '{column}': '{text}', expected {expected}")
         return score
