@@ -1,7 +1,8 @@
 """The programs: from flags to settings, one call into the library, and what is printed.
 
 `main.COMMANDS` has the function of each subcommand of `xlnet`; the docstring of its module, or of
-the function, is the text of `--help`. Modules are imported before `--help` is shown, so functions import TensorFlow.
+the function, is the text of `--help`. Modules are imported before `--help` is shown, so functions
+import TensorFlow.
 """
 
 import importlib.util

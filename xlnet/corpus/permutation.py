@@ -512,7 +512,7 @@ def _legacy_part(
     left until the budget is spent; single tokens for the rest of it: bool [T].
 
     Args:
-      numbers: random numbers [3T]: of the spans two each, their n and their place; of each token one.
+      numbers: random numbers [3T]: two for each span, its n and its place; one for each token.
       starts: whether a word begins at a token, bool [T].
       goal: the budget [tokens].
       permutation: the settings.
