@@ -6,7 +6,7 @@ Shape letters as in `modeling`; all tensors here have the length first and the b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -36,11 +36,11 @@ class XLNetModel:
         run_config: RunConfig,
         input_ids: tf.Tensor,
         seg_ids: tf.Tensor,
-        input_mask: Optional[tf.Tensor],
-        mems: Optional[Sequence[tf.Tensor]] = None,
-        perm_mask: Optional[tf.Tensor] = None,
-        target_mapping: Optional[tf.Tensor] = None,
-        inp_q: Optional[tf.Tensor] = None,
+        input_mask: tf.Tensor | None,
+        mems: Sequence[tf.Tensor] | None = None,
+        perm_mask: tf.Tensor | None = None,
+        target_mapping: tf.Tensor | None = None,
+        inp_q: tf.Tensor | None = None,
     ) -> None:
         self._config = xlnet_config
         self._run = run_config
@@ -115,9 +115,7 @@ def _halves(input_ids: tf.Tensor) -> Any:
     return tf.cast(tf.range(batch) >= batch // 2, tf.int32)
 
 
-def _hidden(
-    padding: Optional[tf.Tensor], perm_mask: Optional[tf.Tensor]
-) -> Optional[tf.Tensor]:
+def _hidden(padding: tf.Tensor | None, perm_mask: tf.Tensor | None) -> tf.Tensor | None:
     """bool [B,Q or 1,Q], True where i may not see j: padding or hidden by the permutation."""
     # Padding is hidden from every i: [B,1,Q], which broadcasts.
     if padding is not None and perm_mask is not None:
@@ -130,8 +128,8 @@ def _hidden(
 
 
 def _query(
-    target_mapping: Optional[tf.Tensor], inp_q: Optional[tf.Tensor]
-) -> Optional[modeling.Query]:
+    target_mapping: tf.Tensor | None, inp_q: tf.Tensor | None
+) -> modeling.Query | None:
     # Without a mapping every position has a query; a row of zeros is at position 0, with weight 0.
     if inp_q is None:
         return None

@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Callable, NoReturn, Optional, Union
+from typing import Any, Callable, NoReturn
 
 from absl import flags
 
@@ -56,7 +56,7 @@ Fields = Mapping[str, "dataclasses.Field[Any]"]
 @contextlib.contextmanager
 def command(
     *groups: type,
-    about: Optional[str],
+    about: str | None,
     unused: Sequence[str] = (),
     positional: str = "",
     preset_folder: str = "",
@@ -115,7 +115,7 @@ def command(
 
 
 def _end(
-    program: str, message: Union[str, Exception], status: int, at_once: bool = False
+    program: str, message: str | Exception, status: int, at_once: bool = False
 ) -> NoReturn:
     text = escape_control_characters(str(message))
     print(f"{program}: {text}", file=sys.stderr, flush=True)

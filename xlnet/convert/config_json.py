@@ -7,7 +7,7 @@ what a checkpoint of ours is, and `describe_theirs` turns them into a document a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import Any
 
 from xlnet.convert import weights
 from xlnet.convert.weights import CHOICE, LM, NETWORK, SEQUENCE, SPANS, TOKENS
@@ -165,7 +165,7 @@ def pairs(
     return found + weights.output_layer(config, name, scope, outputs)
 
 
-def _find_type(entries: Mapping[str, Any]) -> Optional[str]:
+def _find_type(entries: Mapping[str, Any]) -> str | None:
     """The name of our task type for their model; None: it is only pretrained."""
     for name, theirs in _THEIRS.items():
         if theirs == (entries["architectures"][0], entries["problem_type"]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Collection, Mapping
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -31,8 +31,8 @@ def from_huggingface(
     source: str,
     target: str,
     columns: Mapping[str, Any],
-    max_seq_length: Optional[int] = None,
-    spiece_model_file: Optional[str] = None,
+    max_seq_length: int | None = None,
+    spiece_model_file: str | None = None,
 ) -> None:
     """Converts the folder `source` to the directory `target`, which must be new or empty.
 
@@ -63,7 +63,7 @@ def from_huggingface(
 
 
 def to_huggingface(
-    source: str, target: str, spiece_model_file: Optional[str] = None
+    source: str, target: str, spiece_model_file: str | None = None
 ) -> None:
     """Converts a checkpoint of ours to the folder `target`, which must be new or empty.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import os
-from typing import Any, Optional
+from typing import Any
 
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
 
@@ -31,7 +31,7 @@ _PIECES = {
 _MORE_PIECES = ("<eop>", "<eod>")
 
 
-def read(folder: str, spiece_model_file: Optional[str]) -> Tokenizer:
+def read(folder: str, spiece_model_file: str | None) -> Tokenizer:
     """The `Tokenizer` of a folder, or of `spiece_model_file`, with the cleaning of the folder."""
     stored = _config(folder)
     if stored.get("remove_space", True) is not True:
@@ -58,8 +58,8 @@ def max_length(folder: str) -> int:
 
 
 def write(
-    folder: str, tokenizer: Tokenizer, max_seq_length: Optional[int]
-) -> dict[str, Optional[int]]:
+    folder: str, tokenizer: Tokenizer, max_seq_length: int | None
+) -> dict[str, int | None]:
     """Writes `spiece.model`, for slow tokenizers, and the files for fast ones; returns the entries
     of `config.json` that are ids of the vocabulary, None for a token that it lacks."""
     known = {tokenizer.id_to_piece(id): id for id in range(tokenizer.vocab_size)}

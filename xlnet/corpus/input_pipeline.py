@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -51,7 +50,7 @@ def pretraining_batches(
     tokenizer: Tokenizer,
     seed: int,
     start_step: int = 0,
-    epochs: Optional[int] = None,
+    epochs: int | None = None,
     rows: slice = slice(None),
 ) -> tf.data.Dataset:
     """Batches of sequences whose row b continues row b of the batch before.
@@ -158,7 +157,7 @@ def pretraining_batches(
     )
 
 
-def _threads(count: int) -> Optional[int]:
+def _threads(count: int) -> int | None:
     """`num_parallel_calls` of a map; None for eager iteration, where threads that work ahead would
     call Python while the interpreter exits: a deadlock."""
     return None if tf.executing_eagerly() else count

@@ -11,7 +11,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Iterable
-from typing import Any, Callable, Union
+from typing import Any, Callable
 
 import numpy as np
 
@@ -67,7 +67,7 @@ class Random:
     def __init__(
         self,
         seed: int,
-        epochs: Union[int, np.ndarray],
+        epochs: int | np.ndarray,
         streams: Iterable[int],
         sequences: Iterable[int],
     ) -> None:

@@ -19,7 +19,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -241,7 +241,7 @@ def unfinished_folder(directory: str) -> str:
     return os.path.join(directory, "unfinished")
 
 
-def _finished(job: RecordsJob) -> Optional[Manifest]:
+def _finished(job: RecordsJob) -> Manifest | None:
     """The manifest, if the directory has these records; a UserError if it has others."""
     if files.exists(os.path.join(job.directory, MANIFEST_NAME)):
         manifest = Manifest.read(job.directory, "save_dir")

@@ -18,7 +18,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from xlnet.corpus.sentences import split_sentences
 from xlnet.corpus.tokenizer import is_text
@@ -360,7 +360,7 @@ def _select(
     # The first `HASHED_LENGTH` characters of a document decide: no more of it is kept in memory.
     head: list[CorpusSentence] = []
     size = 0
-    is_wanted: Optional[bool] = None  # None: not decided yet
+    is_wanted: bool | None = None  # None: not decided yet
     for sentence in sentences:
         if is_wanted is None:
             head.append(sentence)

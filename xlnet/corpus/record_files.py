@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import Any
 
 import google_crc32c
 import numpy as np
@@ -188,7 +188,7 @@ class EqualRecords:
     one for dozens.
     """
 
-    def __init__(self, path: str, size: Optional[int] = None):
+    def __init__(self, path: str, size: int | None = None):
         """size: of a record, if it is known [bytes]."""
         self._path = path
         if size is None:  # that of the first one

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Optional
 
 import regex
 
@@ -116,7 +115,7 @@ def _bounds(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _ends(
-    text: str, first: int, begin: int, end: int, stops: str, following: Optional[str]
+    text: str, first: int, begin: int, end: int, stops: str, following: str | None
 ) -> bool:
     """Whether sentence terminators end a sentence.
 

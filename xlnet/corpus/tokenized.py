@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Optional
 
 import numpy as np
 
@@ -100,7 +99,7 @@ def mark(
     ids: np.ndarray,
     lengths: np.ndarray,
     ends: np.ndarray,
-    eod_id: Optional[int],
+    eod_id: int | None,
     in_document: bool,
     counts: Counter[str],
 ) -> tuple[np.ndarray, bool]:

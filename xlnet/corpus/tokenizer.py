@@ -14,7 +14,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import sentencepiece
@@ -116,8 +116,8 @@ class Tokenizer:
     def __init__(
         self,
         path: str,
-        uncased: Optional[bool] = None,
-        keep_accents: Optional[bool] = None,
+        uncased: bool | None = None,
+        keep_accents: bool | None = None,
     ) -> None:
         files.require_file(path, "SentencePiece model")
         self._bytes, self._model, self.marks_first_word = _read_model(path)

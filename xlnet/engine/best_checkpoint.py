@@ -6,7 +6,7 @@ import glob
 import math
 import os
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 from xlnet.corpus.tokenizer import SPIECE_NAME, description_path
 from xlnet.engine import checkpoint
@@ -60,7 +60,7 @@ class BestCheckpoint:
         self.evaluations = [one for one in self.evaluations if one["step"] <= step]
         return bool(self.evaluations) and self.evaluations[-1]["step"] == step
 
-    def add(self, step: int, result: dict[str, Any], prefix: Optional[str]) -> None:
+    def add(self, step: int, result: dict[str, Any], prefix: str | None) -> None:
         """Adds an evaluation, and exports the checkpoint of `step` if it is the best so far.
         prefix: of the checkpoint; None: it was not saved."""
         self.evaluations.append(dict(step=step, **result))
@@ -72,7 +72,7 @@ class BestCheckpoint:
             self._path, {"metric": self.metric, "evaluations": self.evaluations}
         )
 
-    def best(self) -> Optional[dict[str, Any]]:
+    def best(self) -> dict[str, Any] | None:
         """As `best_evaluation`."""
         return best_evaluation(self.evaluations, self.metric, self._lower_is_better)
 
@@ -89,7 +89,7 @@ class BestCheckpoint:
 
 def best_evaluation(
     evaluations: Sequence[dict[str, Any]], metric: str, lower_is_better: bool = False
-) -> Optional[dict[str, Any]]:
+) -> dict[str, Any] | None:
     """The evaluation that chooses a checkpoint; None if no metric is a finite number.
 
     Args:
@@ -113,7 +113,7 @@ def best_evaluation(
 # ---- the directory of the best checkpoint ----
 
 
-def best_or_newest(model_dir: str) -> Optional[tuple[int, str]]:
+def best_or_newest(model_dir: str) -> tuple[int, str] | None:
     """(step, prefix) of the checkpoint of a run to use: that in `best/`, or the newest where there
     is no such directory. None if there is none."""
     best = os.path.join(model_dir, BEST)

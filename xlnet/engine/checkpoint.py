@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Optional
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -73,7 +72,7 @@ def all_prefixes(directory: str) -> list[tuple[int, str]]:
     return sorted(found)
 
 
-def newest(directory: str) -> Optional[str]:
+def newest(directory: str) -> str | None:
     """The prefix of the checkpoint of the highest step; None if there is none."""
     prefixes = all_prefixes(directory)
     return prefixes[-1][1] if prefixes else None

@@ -16,7 +16,7 @@ import socket
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, Optional, Union
+from typing import Any
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
@@ -46,7 +46,7 @@ class Devices:
     description: str = ""  # for the banner
     gpus: tuple = ()  # TensorFlow's, that train; none: the CPU
     xla: bool = False  # whether the step is compiled
-    fused_attention: Optional[tuple[int, int]] = None  # its compute capability
+    fused_attention: tuple[int, int] | None = None  # its compute capability
 
     @property
     def replicas(self) -> int:
@@ -244,7 +244,7 @@ def gpu_names(gpus: Sequence[Any]) -> str:
     return f"{len(gpus)} GPU ({name})"
 
 
-def compute_capability(gpus: Sequence[Any]) -> Optional[tuple[int, int]]:
+def compute_capability(gpus: Sequence[Any]) -> tuple[int, int] | None:
     """That of NVIDIA GPUs of one kind, such as (9, 0); None for others."""
     found = {_details(gpu).get("compute_capability") for gpu in gpus}
     return found.pop() if len(found) == 1 else None
@@ -304,7 +304,7 @@ def divide_cores(config: tf.ConfigProto, parts: int) -> None:
 # ---- in a step
 
 
-def replica_index() -> Union[int, tf.Tensor]:
+def replica_index() -> int | tf.Tensor:
     """The index of the replica whose graph is being built, among those of all hosts; a tensor on a
     TPU, whose replicas share a graph."""
     index = tf2.distribute.get_replica_context().replica_id_in_sync_group

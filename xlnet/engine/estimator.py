@@ -14,7 +14,7 @@ import concurrent.futures
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple, Optional, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import tensorflow as tf2
@@ -325,7 +325,7 @@ class CheckpointOutputs:
         self._session = tf.Session(graph=graph, config=config)
 
     def __call__(
-        self, prefix: Optional[str], init_checkpoint: Optional[str] = None
+        self, prefix: str | None, init_checkpoint: str | None = None
     ) -> Iterator[dict[str, Any]]:
         """Yields the outputs for each batch, a dict of arrays.
 

@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import time
-from typing import Any, Optional, Protocol
+from typing import Any, Protocol
 
 import tensorflow.compat.v1 as tf
 
@@ -35,7 +35,7 @@ class Evaluator(Protocol):
 
     evaluates_start: bool
 
-    def evaluate_step(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
+    def evaluate_step(self, step: int, prefix: str | None) -> dict[str, Any]:
         """Reports and returns the metrics of a checkpoint: the selecting one and the loss among
         them. prefix: of the checkpoint; None: the initial weights."""
 
@@ -43,7 +43,7 @@ class Evaluator(Protocol):
 def fit(
     run: TrainingRun,
     selection: BestCheckpoint,
-    evaluator: Optional[Evaluator] = None,
+    evaluator: Evaluator | None = None,
 ) -> None:
     """Trains from the newest checkpoint to the last step, or until early stopping.
 
@@ -127,7 +127,7 @@ def _save(run: TrainingRun, training: Training) -> None:
 
 
 def _resume(
-    run: TrainingRun, selection: BestCheckpoint, evaluator: Optional[Evaluator]
+    run: TrainingRun, selection: BestCheckpoint, evaluator: Evaluator | None
 ) -> int:
     """The step of the newest checkpoint, 0 without. Removes what a killed run left unfinished, and
     makes up its evaluation."""
@@ -151,7 +151,7 @@ def _resume(
     return first
 
 
-def _is_due(run: TrainingRun, evaluator: Optional[Evaluator], step: int) -> bool:
+def _is_due(run: TrainingRun, evaluator: Evaluator | None, step: int) -> bool:
     """Whether a step is evaluated: the last one, multiples of `eval_steps`, perhaps the first."""
     if not evaluator:
         return False
@@ -164,7 +164,7 @@ def _is_due(run: TrainingRun, evaluator: Optional[Evaluator], step: int) -> bool
 def _evaluate(
     run: TrainingRun,
     selection: BestCheckpoint,
-    evaluator: Optional[Evaluator],
+    evaluator: Evaluator | None,
     step: int,
 ) -> None:
     """Evaluates the newest checkpoint, of this step, and keeps it if it is the best so far."""
@@ -234,7 +234,7 @@ class StopSignal:
 
     def __init__(self, ends_at_once: bool = False) -> None:
         self._ends_at_once = ends_at_once
-        self._received: Optional[int] = None
+        self._received: int | None = None
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> StopSignal:

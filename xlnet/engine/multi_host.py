@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Optional
+from typing import Any
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
@@ -44,7 +44,7 @@ TO_CONNECT = 120  # [s]
 # ---- which hosts there are
 
 
-def cluster(num_hosts: Optional[int]) -> tuple[int, int, str]:
+def cluster(num_hosts: int | None) -> tuple[int, int, str]:
     """(number of hosts, index of this one, what named them), as the environment says.
 
     TF_CONFIG comes first. Where SLURM names the hosts, it is set here, as TensorFlow reads nothing
@@ -200,11 +200,11 @@ class Lost(UserError):
 
     ends_at_once = True  # a thread may still wait for that host in TensorFlow
 
-    def __init__(self, host: Optional[str]):
+    def __init__(self, host: str | None):
         super().__init__(f"lost {host}; start the same command again on all hosts")
 
 
-def missing() -> Optional[str]:
+def missing() -> str | None:
     """The name of a host that does not answer; None if all answer.
 
     Private TensorFlow (2.15.1 to 2.21.0): only its context knows the hosts of a collective

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -65,7 +65,7 @@ class AdamW(tf.train.Optimizer):
         rate: tf.Tensor,
         step: tf.Tensor,
         rate_factors: Mapping[str, float],
-        is_valid: Optional[tf.Tensor],
+        is_valid: tf.Tensor | None,
     ):
         super().__init__(use_locking=False, name="Adam")
         self._settings = settings
@@ -106,8 +106,8 @@ class AdamW(tf.train.Optimizer):
         self,
         distribution: Any,
         grads_and_vars: Sequence[tuple[tf.Tensor, tf.Variable]],
-        global_step: Optional[tf.Variable] = None,
-        name: Optional[str] = None,
+        global_step: tf.Variable | None = None,
+        name: str | None = None,
     ) -> tf.Operation:
         """As in the base class, but without a sum over replicas: the gradients are reduced."""
         extended = distribution.extended
@@ -187,7 +187,7 @@ def decays(name: str) -> bool:
     return not (last.endswith("bias") or last in ("gamma", "beta"))
 
 
-def layer_of(name: str) -> Optional[int]:
+def layer_of(name: str) -> int | None:
     """The index of the layer of a variable, by its name; None: it belongs to no layer or to all."""
     found = re.search(r"transformer/layer_(\d+)/", name)
     return int(found[1]) if found else None
@@ -273,7 +273,7 @@ def minimize(
     settings: OptimizationSettings,
     step: tf.Variable,
     gradients: Sequence[tf.Tensor],
-    loss_scale: Optional[LossScale] = None,
+    loss_scale: LossScale | None = None,
 ) -> tuple[tf.Operation, dict[str, Any]]:
     """One update of all trainable variables.
 

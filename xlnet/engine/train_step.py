@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
@@ -42,7 +42,7 @@ def on_device(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     return cast
 
 
-def model_scope(kept_in: Optional[str] = None) -> tf.variable_scope:
+def model_scope(kept_in: str | None = None) -> tf.variable_scope:
     """The variable scope of the network. The initial value of a weight depends only on its name and
     the seed of the graph: it is the same for any devices and micro-batches.
 
@@ -82,7 +82,7 @@ def loss_and_gradients(
     forward: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
     inputs: dict[str, tf.Tensor],
     micro_batches: int,
-    scale: Optional[optimizer.LossScale] = None,
+    scale: optimizer.LossScale | None = None,
     xla: bool = False,
 ) -> tuple[tf.Tensor, list[tf.Tensor], dict[str, tf.Tensor]]:
     """The mean loss and its gradients over micro-batches, computed in turn (gradient accumulation).
@@ -160,7 +160,5 @@ def loss_and_gradients(
     return loss / micro_batches, [g / micro_batches for g in gradients], kept
 
 
-def _gradients(
-    loss: tf.Tensor, scale: Optional[optimizer.LossScale]
-) -> list[tf.Tensor]:
+def _gradients(loss: tf.Tensor, scale: optimizer.LossScale | None) -> list[tf.Tensor]:
     return optimizer.gradients_of(loss * scale.value if scale else loss)

@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -80,7 +80,7 @@ class Evaluator:
         found = dict([best, *checkpoint.all_prefixes(self._settings.model_dir)])
         return sorted(found.items())
 
-    def evaluate_step(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
+    def evaluate_step(self, step: int, prefix: str | None) -> dict[str, Any]:
         """Evaluates a checkpoint while training; the mean result where `eval_split` is several
         files."""
         # Of the evaluations before, those of the best checkpoint are kept.
@@ -183,7 +183,7 @@ class Evaluator:
             _log.info("verdict: %s", line)
 
     def _evaluate(
-        self, split: str, rows: Sequence[Row], step: int, prefix: Optional[str]
+        self, split: str, rows: Sequence[Row], step: int, prefix: str | None
     ) -> tuple[dict[str, Any], Predictions]:
         """The metrics and predictions of a checkpoint for the rows of a split; prints the
         metrics."""
@@ -242,7 +242,7 @@ class Evaluator:
             )
 
     def _predictions(
-        self, split: str, rows: Sequence[Row], step: int, prefix: Optional[str]
+        self, split: str, rows: Sequence[Row], step: int, prefix: str | None
     ) -> Predictions:
         """The predictions of a checkpoint for rows; the same rows are predicted once."""
         texts = [(row.id, row.pairs, row.source) for row in rows]

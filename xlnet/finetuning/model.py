@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Optional, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -81,7 +81,7 @@ class TaskModel:
         features: dict[str, tf.Tensor],
         seed: tf.Tensor,
         options: LossOptions,
-        device: Optional[str] = None,
+        device: str | None = None,
     ) -> tf.Tensor:
         """The training loss of each record, float32 [B]. seed: of dropout, uint64 [1]; device: see
         `RunConfig`."""
@@ -96,8 +96,8 @@ class TaskModel:
     def _logits(
         self,
         features: dict[str, tf.Tensor],
-        seed: Optional[tf.Tensor] = None,
-        device: Optional[str] = None,
+        seed: tf.Tensor | None = None,
+        device: str | None = None,
     ) -> tuple[heads.HeadBuilder, Any]:
         """(`heads.HeadBuilder` on the network's output, the output layer's logits); seed None:
         inference."""
@@ -155,7 +155,7 @@ def batches_of_rows(
     tuned: FineTunedTask,
     tokenizer: Tokenizer,
     batch_size: int,
-    most_tokens: Optional[int] = None,
+    most_tokens: int | None = None,
 ) -> Iterator[Arrays]:
     """Yields batches of the records of rows, of about equal length. Each record has its number,
     `index`, whether it `is_first` of its row, and the counts of the row's tokens, `TOKENS_READ` and
@@ -256,7 +256,7 @@ class RowPredictor:
         tokenizer: Tokenizer,
         network: Network,
         batch_size: int,
-        most_tokens: Optional[int] = None,
+        most_tokens: int | None = None,
     ) -> None:
         self._tuned, self._tokenizer, self._network = tuned, tokenizer, network
         self._batch_size, self._most_tokens = batch_size, most_tokens

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Sequence
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 import tensorflow.compat.v1 as tf
 
@@ -51,7 +51,7 @@ class FineTuningRun:
     data: TaskData
     rows: Sequence[Row]
     records: Records
-    class_weights: Optional[list[float]]
+    class_weights: list[float] | None
     devices: Devices
     document: RunDocument
 

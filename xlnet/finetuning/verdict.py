@@ -12,7 +12,7 @@ import itertools
 import math
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,11 +58,11 @@ class Evidence(NamedTuple):
     values: Any
     threshold: float
     result: dict[str, Any]
-    constant: Optional[dict[str, Any]]
+    constant: dict[str, Any] | None
     evaluations: Sequence[dict[str, Any]]
     best_step: int
     curve: Sequence[dict[str, float]]
-    class_weights: Optional[str]
+    class_weights: str | None
     is_pretrained: bool
     width: int
 
@@ -171,7 +171,7 @@ def _interval(seen: Evidence) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _gold(seen: Evidence) -> Optional[np.ndarray]:
+def _gold(seen: Evidence) -> np.ndarray | None:
     """The labels of the rows as numbers: ids or scores [n], or 0 and 1 [n,L]; None: of another
     form, or of a user's own type."""
     gold = seen.task.gold_labels(seen.rows)
@@ -315,7 +315,7 @@ def _lacking(seen: Evidence) -> list[str]:
     ]
 
 
-def _labelled(seen: Evidence) -> Optional[np.ndarray]:
+def _labelled(seen: Evidence) -> np.ndarray | None:
     """Whether each row has each label, [n,L]; None: the predictions are not the probabilities of
     these labels, or they name answers, of which a row may have fewer."""
     task, gold = seen.task, _gold(seen)

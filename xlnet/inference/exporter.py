@@ -12,7 +12,6 @@ import sys
 import unicodedata
 import warnings
 from collections.abc import Sequence
-from typing import Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -51,7 +50,7 @@ def export(
     export_dir: str,
     *,
     precision: str = "fp32",
-    **given: Optional[str],
+    **given: str | None,
 ) -> str:
     """Writes a model as a SavedModel into `export_dir`, as its next version; returns the directory
     of that.
@@ -264,7 +263,7 @@ class GraphEncoder:
         )
 
     def pairs(
-        self, text_a: tf.Tensor, text_b: Optional[tf.Tensor] = None
+        self, text_a: tf.Tensor, text_b: tf.Tensor | None = None
     ) -> dict[str, tf.Tensor]:
         """Texts, or pairs of texts, string [N] -> the features of N records."""
         long_document = self._layout.long_document

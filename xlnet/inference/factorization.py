@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -216,7 +216,7 @@ class Attention(NamedTuple):
     layers: Sequence[int]
     streams: Mapping[str, np.ndarray]
     hidden: Mapping[str, np.ndarray]
-    places: Optional[np.ndarray]
+    places: np.ndarray | None
 
 
 def attention_call(inference: Inference, layers: Any = (1,), **settings: Any) -> Call:

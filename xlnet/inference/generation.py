@@ -25,7 +25,7 @@ import copy
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.special
@@ -68,8 +68,8 @@ class TextChunk(NamedTuple):
     it; None: of a beam search, whose one chunk is the complete text."""
 
     text: str
-    whole: Optional[GeneratedText] = None
-    probability: Optional[float] = None
+    whole: GeneratedText | None = None
+    probability: float | None = None
 
 
 class _Prompt(NamedTuple):
@@ -134,7 +134,7 @@ class _Text:
 
     # Only the characters that are held back are searched for the stop text, so that the cost of a
     # token does not grow with the text.
-    def __init__(self, tokenizer: Tokenizer, stop: Optional[str]):
+    def __init__(self, tokenizer: Tokenizer, stop: str | None):
         self._tokenizer, self._stop = tokenizer, stop or ""
         self._held = ""  # may be the beginning of the stop text
         self._at_line_start = False
@@ -142,7 +142,7 @@ class _Text:
         self.log_probability = 0.0
         self.tokens = 0
 
-    def add(self, id: int, log_probability: float) -> Optional[str]:
+    def add(self, id: int, log_probability: float) -> str | None:
         """Adds a token; returns what the text ended by, if it did."""
         self.tokens += 1
         self.log_probability += log_probability
@@ -249,7 +249,7 @@ class _Search:
 
     def step(
         self, log_probabilities: np.ndarray, is_last: bool
-    ) -> tuple[Optional[TextChunk], list[tuple[int, int]]]:
+    ) -> tuple[TextChunk | None, list[tuple[int, int]]]:
         """Adds a token to each text.
 
         Args:

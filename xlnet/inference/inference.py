@@ -8,7 +8,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -50,13 +50,13 @@ class Call(NamedTuple):
     at_once: int = 1  # items that `compute` takes, at most
     prepare: Callable[[Any], Any] = lambda item: item  # to what `compute` takes
 
-    def results(self, items: Iterable[Any]) -> Iterator[Union[Computed, UserError]]:
+    def results(self, items: Iterable[Any]) -> Iterator[Computed | UserError]:
         """Yields the results of items, in their order; of a bad one its UserError."""
         rest = iter(items)
         while some := list(itertools.islice(rest, self.at_once)):
             yield from self._results(some)
 
-    def _results(self, items: list) -> list[Union[Computed, UserError]]:
+    def _results(self, items: list) -> list[Computed | UserError]:
         # All items are checked before the others are computed together.
         found: list[Any] = []
         good: list[int] = []
@@ -68,7 +68,7 @@ class Call(NamedTuple):
                 found.append(e)
         if not good:
             return found
-        computed: Sequence[Union[Computed, UserError]]
+        computed: Sequence[Computed | UserError]
         try:
             computed = self.compute([found[number] for number in good])
         except UserError as e:
@@ -94,7 +94,7 @@ class Inference:
         loaded: LoadedModel,
         device: DeviceSettings,
         batch_size: int,
-        most_tokens: Optional[int] = None,
+        most_tokens: int | None = None,
     ) -> None:
         self.loaded = loaded
         self.tokenizer = loaded.tokenizer
@@ -102,9 +102,9 @@ class Inference:
         self.session = session.RestoredSession(loaded.prefix, device)
         self._has_noted_cut = False
         self._lock = threading.Lock()
-        self._language_model: Optional[LanguageModel] = None
+        self._language_model: LanguageModel | None = None
 
-    def tuned(self, verb: Optional[str] = None) -> FineTunedTask:
+    def tuned(self, verb: str | None = None) -> FineTunedTask:
         """The task of a fine-tuned model; UserError if it has none, or its method is another."""
         tuned = self.loaded.tuned
         if tuned is None:
@@ -209,7 +209,7 @@ def as_text(item: Any) -> str:
     return str(item)  # not NumPy's
 
 
-def pair(item: Any) -> tuple[str, Optional[str]]:
+def pair(item: Any) -> tuple[str, str | None]:
     """(text, second text or None) of a text or a pair."""
     if isinstance(item, (tuple, list)):
         if len(item) != 2:
@@ -218,7 +218,7 @@ def pair(item: Any) -> tuple[str, Optional[str]]:
     return as_text(item), None
 
 
-def example_of(item: Any, task: Optional[Task]) -> InlineExample:
+def example_of(item: Any, task: Task | None) -> InlineExample:
     """The example of a text or a pair in the order in which the network of a task reads it; a pair
     is in the order of the names of its texts, such as (question, context)."""
     if isinstance(item, InlineExample):
@@ -230,7 +230,7 @@ def example_of(item: Any, task: Optional[Task]) -> InlineExample:
 
 
 def count_unknown(
-    tokenizer: Tokenizer, given: Iterable[Optional[str]], place: str = ""
+    tokenizer: Tokenizer, given: Iterable[str | None], place: str = ""
 ) -> int:
     """How many tokens of texts, of which some may be None, are not in the vocabulary; UserError,
     which begins with `place`, if no other token is there, as any answer would be of nothing."""

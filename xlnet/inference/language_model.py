@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -140,8 +140,8 @@ class Reading:
         positions: Sequence[int],
         asked: Sequence[int] = (),
         *,
-        hidden: Optional[np.ndarray] = None,
-        padding: Optional[np.ndarray] = None,
+        hidden: np.ndarray | None = None,
+        padding: np.ndarray | None = None,
         layers: Sequence[int] = (),
     ) -> Any:
         """Reads T more tokens of each text and predicts tokens.

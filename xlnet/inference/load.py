@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
@@ -19,12 +19,12 @@ Path = Union[str, "os.PathLike[str]"]
 def load(
     path: Path,
     *,
-    model_config_path: Optional[Path] = None,
-    spiece_model_file: Optional[Path] = None,
+    model_config_path: Path | None = None,
+    spiece_model_file: Path | None = None,
     batch_size: int = 32,
     device: str = "auto",
     precision: str = "fp32",
-    own_module: Optional[Path] = None,
+    own_module: Path | None = None,
 ) -> Model:
     """Loads a trained model.
 

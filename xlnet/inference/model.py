@@ -6,7 +6,7 @@ Shape letters: n texts, T tokens, D d_model, L labels, k layers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Optional, Union
+from typing import Any
 
 import numpy as np
 
@@ -63,13 +63,13 @@ class Model(Inference):
         loaded: LoadedModel,
         device: DeviceSettings,
         batch_size: int,
-        most_tokens: Optional[int] = None,
+        most_tokens: int | None = None,
     ) -> None:
         super().__init__(loaded, device, batch_size, most_tokens)
         task = loaded.tuned.task if loaded.tuned else None
-        self.task: Optional[str] = task.name if task else None
-        self.verb: Optional[str] = task.verb if task else None
-        self.labels: Optional[tuple[str, ...]] = task.labels if task else None
+        self.task: str | None = task.name if task else None
+        self.verb: str | None = task.verb if task else None
+        self.labels: tuple[str, ...] | None = task.labels if task else None
         self.n_layer: int = loaded.config.n_layer
         self.max_seq_length: int = loaded.max_seq_length
         # The part that is used first is built now: its first result does not wait.
@@ -97,7 +97,7 @@ class Model(Inference):
 
     # ---- lists of texts
 
-    def predict(self, texts: Any, threshold: Optional[float] = None) -> Any:
+    def predict(self, texts: Any, threshold: float | None = None) -> Any:
         """The predictions for which the model was trained, of any task type.
 
         Args:
@@ -219,7 +219,7 @@ class Model(Inference):
 
     # ---- what it was trained for
 
-    def classify(self, texts: Any, threshold: Optional[float] = None) -> Any:
+    def classify(self, texts: Any, threshold: float | None = None) -> Any:
         """The label of each text, or pair, with the probabilities of all: `results.Label`, or
         `results.Labels` of a model for any number of labels.
 
@@ -249,7 +249,7 @@ class Model(Inference):
         self,
         text: Any,
         choices: Sequence[Any],
-        question: Union[None, str, Sequence[str]] = None,
+        question: None | str | Sequence[str] = None,
     ) -> Any:
         """The right one of several choices for a text, or for a text and a question on it:
         `results.Choice`.
@@ -281,9 +281,9 @@ class Model(Inference):
     def answer(
         self,
         question: Any,
-        context: Union[str, Sequence[str]],
-        threshold: Optional[float] = None,
-        top_k: Optional[int] = None,
+        context: str | Sequence[str],
+        threshold: float | None = None,
+        top_k: int | None = None,
     ) -> Any:
         """The span of a text that answers a question: `results.Answer`.
 
@@ -311,7 +311,7 @@ class Model(Inference):
         """
         return self._all(self.call("tag"), texts)
 
-    def explain(self, texts: Any, label: Optional[str] = None) -> Any:
+    def explain(self, texts: Any, label: str | None = None) -> Any:
         """How much each word of a text, or pair, counts for its prediction: `Explanation`. For
         models that classify, score or rank; a document is explained with its query, as the pair
         (query, document).

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,7 +39,7 @@ _MOST_WORDS = 2048  # of a text that are read: it is predicted again without eac
 
 
 def prediction_call(
-    inference: Inference, verb: Optional[str] = None, **settings: Any
+    inference: Inference, verb: str | None = None, **settings: Any
 ) -> Call:
     """The call of a method such as `Model.classify`, of the model's own one if `verb` is None. An
     item is what the method takes, or an `InlineExample`.
@@ -169,7 +169,7 @@ class Explanation(NamedTuple):
     value: float
 
 
-def explanation_call(inference: Inference, label: Optional[str] = None) -> Call:
+def explanation_call(inference: Inference, label: str | None = None) -> Call:
     """The call that explains texts or pairs, one after the other.
 
     Args:

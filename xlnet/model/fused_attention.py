@@ -44,7 +44,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
 import triton
 import triton.language as tl
@@ -511,7 +511,7 @@ def set_sizes(sizes: dict[str, Any]) -> None:
 
 
 def compile_program(
-    name: str, types: list[str], sizes: dict[str, Union[int, bool]], capability: int
+    name: str, types: list[str], sizes: dict[str, int | bool], capability: int
 ) -> dict[str, Any]:
     """Compiles one program; needs no GPU.
 

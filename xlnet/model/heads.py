@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Optional
 
 import tensorflow.compat.v1 as tf
 
@@ -45,10 +44,10 @@ def summarize(
     sequence: tf.Tensor,
     *,
     summary_type: str = "last",
-    padding: Optional[tf.Tensor] = None,
+    padding: tf.Tensor | None = None,
     use_proj: bool = True,
-    seed: Optional[tf.Tensor] = None,
-    first_row: Optional[tf.Tensor] = None,
+    seed: tf.Tensor | None = None,
+    first_row: tf.Tensor | None = None,
     scope: str = "sequnece_summary",
 ) -> tf.Tensor:
     """One vector per example of sequence, float32 [B,Q,D] -> [B,D], variables under `scope`.
@@ -78,7 +77,7 @@ def _summary(
     net: LayerContext,
     sequence: tf.Tensor,
     summary_type: str,
-    padding: Optional[tf.Tensor],
+    padding: tf.Tensor | None,
 ) -> tf.Tensor:
     """The vector [B,D] before the dense layer; arguments as for `summarize`."""
     # <cls> is the last token of a text; its padding is on the left.
@@ -103,7 +102,7 @@ def _summary(
 
 
 def _attention_summary(
-    net: LayerContext, sequence: tf.Tensor, padding: Optional[tf.Tensor]
+    net: LayerContext, sequence: tf.Tensor, padding: tf.Tensor | None
 ) -> tf.Tensor:
     """Multi-head attention of one learned query to all positions of the sequence, [B,Q,D] -> [B,D].
 
@@ -225,7 +224,7 @@ class HeadBuilder:
     sequence: tf.Tensor
     padding: tf.Tensor
     summary: Callable[[], tf.Tensor]
-    seed: Optional[tf.Tensor] = None
+    seed: tf.Tensor | None = None
 
     def dense(
         self, inputs: tf.Tensor, size: int, name: str, has_bias: bool = True

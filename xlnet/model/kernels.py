@@ -9,7 +9,7 @@ variables. Shape letters as in `modeling`; T query positions.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
@@ -31,7 +31,7 @@ class Dropout(NamedTuple):
     """A dropout mask: a function of `seed`, see `stateless_random`, and of the batch element."""
 
     rate: float = 0.0  # the fraction of elements that is dropped; 0: off
-    seed: Optional[tf.Tensor] = None  # uint64 [1]
+    seed: tf.Tensor | None = None  # uint64 [1]
     first_row: Any = None  # index of batch element 0 in the global batch, or None
 
     @property
@@ -80,10 +80,10 @@ class Mask(NamedTuple):
     i; None: queries do not see their own token.
     """
 
-    key_rank: Optional[tf.Tensor] = None
-    query_rank: Optional[tf.Tensor] = None
-    masked: Optional[tf.Tensor] = None
-    own_key: Optional[tf.Tensor] = None
+    key_rank: tf.Tensor | None = None
+    query_rank: tf.Tensor | None = None
+    masked: tf.Tensor | None = None
+    own_key: tf.Tensor | None = None
 
     def dense(self) -> tf.Tensor:
         """bool [B or 1,T or 1,K], True where a query may not see a key."""
@@ -105,7 +105,7 @@ class AdditiveMask(NamedTuple):
     """
 
     bias: tf.Tensor
-    has_visible_key: Optional[tf.Tensor] = None
+    has_visible_key: tf.Tensor | None = None
 
 
 def additive_mask(mask: Mask) -> AdditiveMask:
@@ -130,10 +130,10 @@ class Stream(NamedTuple):
     """
 
     mask: Any = None
-    segments: Optional[tf.Tensor] = None
-    key_segments: Optional[tf.Tensor] = None
-    first_distance_index: Optional[tf.Tensor] = None
-    query_weights: Optional[tf.Tensor] = None
+    segments: tf.Tensor | None = None
+    key_segments: tf.Tensor | None = None
+    first_distance_index: tf.Tensor | None = None
+    query_weights: tf.Tensor | None = None
 
 
 class Weights(NamedTuple):
@@ -154,8 +154,8 @@ class Weights(NamedTuple):
     o: tf.Tensor
     r_w: tf.Tensor
     r_r: tf.Tensor
-    r_s: Optional[tf.Tensor]
-    seg_embed: Optional[tf.Tensor]
+    r_s: tf.Tensor | None
+    seg_embed: tf.Tensor | None
     attention_norm: Norm
     inner: Dense
     outer: Dense
@@ -166,7 +166,7 @@ class Weights(NamedTuple):
 
 
 def relative_shift(
-    x: tf.Tensor, num_keys: int, first_distance_index: Optional[tf.Tensor] = None
+    x: tf.Tensor, num_keys: int, first_distance_index: tf.Tensor | None = None
 ) -> tf.Tensor:
     """Takes, for query i and key j, the score at their distance (Transformer-XL, appendix B).
 
@@ -214,7 +214,7 @@ def _shifted_rows(x: tf.Tensor, num_keys: int) -> tf.Tensor:
 
 
 def shift_back(
-    y: tf.Tensor, distances: int, back: Optional[tf.Tensor] = None
+    y: tf.Tensor, distances: int, back: tf.Tensor | None = None
 ) -> tf.Tensor:
     """The gradient of `relative_shift`, by the same steps backward: [B,N,T,K] -> [B,N,T,R].
 

@@ -22,7 +22,7 @@ clipped: then the addition theorems do not hold.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -41,7 +41,7 @@ class Distances(NamedTuple):
     kernel: tf.Tensor
     sine: tf.Tensor
     cosine: tf.Tensor
-    sign: Optional[tf.Tensor]
+    sign: tf.Tensor | None
 
 
 def relative_attention(
@@ -65,7 +65,7 @@ def relative_attention(
 
 
 def _turned(
-    q_r: tf.Tensor, distances: Distances, first_distance_index: Optional[tf.Tensor]
+    q_r: tf.Tensor, distances: Distances, first_distance_index: tf.Tensor | None
 ) -> tf.Tensor:
     """The vectors of the queries q_r [B,N,T,H]: the two brackets above, [B,N,T,D]."""
     batch, heads, rows, head_size = shape_of(q_r)

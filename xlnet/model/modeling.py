@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Optional, Union
+from typing import Any, Literal, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -67,13 +67,13 @@ def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> Mask:
 
 
 def with_memory(
-    mask: Optional[Mask],
+    mask: Mask | None,
     length: Any,
     memory_length: Any,
     attn_type: str,
     same_length: bool,
     dtype: tf.DType = tf.int64,
-) -> Optional[Mask]:
+) -> Mask | None:
     """Extends a mask over the sequence, or None, to the keys: K = M + Q. dtype: of indices.
 
     All of memory is visible. "uni" masks later keys and, with `same_length`, keys further than M
@@ -144,7 +144,7 @@ def position_keys(
     net: LayerContext,
     kernel: tf.Tensor,
     sinusoids: tuple[tf.Tensor, tf.Tensor],
-    sign: Optional[tf.Tensor] = None,
+    sign: tf.Tensor | None = None,
 ) -> tf.Tensor:
     """Projects the sinusoids by kernel [D,N*H]: [B or 1,N,R,H].
 
@@ -224,7 +224,7 @@ def relative_scores(
     return tf.cast(scores, tf.float32) / math.sqrt(shape_of(q)[3])
 
 
-def masked_softmax(scores: tf.Tensor, mask: Optional[AdditiveMask]) -> tf.Tensor:
+def masked_softmax(scores: tf.Tensor, mask: AdditiveMask | None) -> tf.Tensor:
     """Probabilities of the visible keys, float32 [B,N,T,K]. A query that sees no key gets zeros; in
     the original implementation it attends equally to all keys."""
     if mask is None:
@@ -236,7 +236,7 @@ def masked_softmax(scores: tf.Tensor, mask: Optional[AdditiveMask]) -> tf.Tensor
 
 
 def attention_form(
-    net: LayerContext, mask: Union[Mask, AdditiveMask, None]
+    net: LayerContext, mask: Mask | AdditiveMask | None
 ) -> Literal["plain", "tuned", "fused", "without shift"]:
     """The form of attention in a run: the one place where it is chosen. mask: as in `Stream`.
 
@@ -259,14 +259,14 @@ def layer(
     net: LayerContext,
     weights: Weights,
     h: tf.Tensor,
-    g: Optional[tf.Tensor],
-    memory: Optional[tf.Tensor],
+    g: tf.Tensor | None,
+    memory: tf.Tensor | None,
     content_stream: Stream,
-    query_stream: Optional[Stream],
+    query_stream: Stream | None,
     sinusoids: tuple[tf.Tensor, tf.Tensor],
-    sign: Optional[tf.Tensor],
+    sign: tf.Tensor | None,
     is_last_layer: bool,
-) -> tuple[Optional[tf.Tensor], Optional[tf.Tensor]]:
+) -> tuple[tf.Tensor | None, tf.Tensor | None]:
     """One layer of both streams, with the same weights and the same keys and values, those of h:
 
         g_i ← attention(q=g_i, kv=h_j),  rank[j] <  rank[i]      it does not see its own token
@@ -327,7 +327,7 @@ def layer(
 
 
 def keys_or_values(
-    net: LayerContext, kernel: tf.Tensor, h: tf.Tensor, memory: Optional[tf.Tensor]
+    net: LayerContext, kernel: tf.Tensor, h: tf.Tensor, memory: tf.Tensor | None
 ) -> tf.Tensor:
     """Projects [memory, h] by kernel [D,N*H]: [B,N,K,H]. No gradient reaches the memory."""
     projected = dense(h, kernel)
@@ -370,9 +370,9 @@ class Query(NamedTuple):
     [B,P], 0 switches its attention off. With `positions` None every position has a query (P = Q),
     and masked, float32 [B,Q], says which of them hide their token."""
 
-    positions: Optional[tf.Tensor] = None
-    weights: Optional[tf.Tensor] = None
-    masked: Optional[tf.Tensor] = None
+    positions: tf.Tensor | None = None
+    weights: tf.Tensor | None = None
+    masked: tf.Tensor | None = None
 
 
 class Outputs(NamedTuple):
@@ -390,15 +390,15 @@ def transformer_xl(
     run: RunConfig,
     *,
     input_ids: tf.Tensor,
-    seg_ids: Optional[tf.Tensor] = None,
-    direction: Optional[tf.Tensor] = None,
-    mask: Union[Mask, tf.Tensor, None] = None,
-    mems: Optional[Sequence[tf.Tensor]] = None,
-    query: Optional[Query] = None,
+    seg_ids: tf.Tensor | None = None,
+    direction: tf.Tensor | None = None,
+    mask: Mask | tf.Tensor | None = None,
+    mems: Sequence[tf.Tensor] | None = None,
+    query: Query | None = None,
     attn_type: str = "bi",
-    seed: Optional[tf.Tensor] = None,
-    first_row: Optional[tf.Tensor] = None,
-    token_scale: Optional[tf.Tensor] = None,
+    seed: tf.Tensor | None = None,
+    first_row: tf.Tensor | None = None,
+    token_scale: tf.Tensor | None = None,
 ) -> Outputs:
     """Runs the network in variable scope `transformer`.
 
@@ -497,8 +497,8 @@ def transformer_xl(
 
 
 def embed(
-    net: LayerContext, input_ids: tf.Tensor, query: Optional[Query]
-) -> tuple[tf.Tensor, tf.Tensor, Optional[tf.Tensor]]:
+    net: LayerContext, input_ids: tf.Tensor, query: Query | None
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]:
     """The table [V,D], the beginning h [B,Q,D] of the content stream, and g [B,P,D] of the query
     stream or None: one learned vector for all targets, as a target must not see its own token."""
     config = net.config
@@ -521,8 +521,8 @@ def embed(
 
 def content_stream_of(
     net: LayerContext,
-    mask: Optional[Mask],
-    seg_ids: Optional[tf.Tensor],
+    mask: Mask | None,
+    seg_ids: tf.Tensor | None,
     length: Any,
     memory_length: Any,
     dtype: tf.DType,
@@ -541,8 +541,8 @@ def content_stream_of(
 
 
 def prepared(
-    net: LayerContext, mask: Optional[Mask], segments: Optional[tf.Tensor]
-) -> Union[Mask, AdditiveMask, None]:
+    net: LayerContext, mask: Mask | None, segments: tf.Tensor | None
+) -> Mask | AdditiveMask | None:
     """The mask as attention reads it in all layers: by ranks for fused attention, which covers
     static shapes and networks with segments; numbers for the others."""
     if mask is None:
@@ -561,7 +561,7 @@ def query_stream_of(
     net: LayerContext,
     content_stream: Stream,
     query: Query,
-    mask: Optional[Mask],
+    mask: Mask | None,
     length: Any,
 ) -> Stream:
     """The query `Stream`: of all positions those of the targets, without their own token. mask:
@@ -599,10 +599,10 @@ def _at(x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
 
 def update_memory(
     h: tf.Tensor,
-    memory: Optional[tf.Tensor],
-    mem_len: Optional[int],
-    reuse_len: Optional[int],
-) -> Optional[tf.Tensor]:
+    memory: tf.Tensor | None,
+    mem_len: int | None,
+    reuse_len: int | None,
+) -> tf.Tensor | None:
     """The memory for the next sequence.
 
     The first `reuse_len` positions of the layer's input h [B,Q,D] (None: all) follow the old memory

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 def gradients(
     y: Any, xs: Sequence[tf.Tensor], dy: Any = None
-) -> list[Optional[tf.Tensor]]:
+) -> list[tf.Tensor | None]:
     """`tf.gradients`, with the gradients of a tensor that is used several times summed in pairs.
 
     TensorFlow's sum of more tensors starts with the first buffer that it can reuse: where
@@ -77,9 +77,7 @@ def in_rows(x: tf.Tensor) -> tf.Tensor:
     return tf.reshape(x, [-1, x.shape[-1]])
 
 
-def dense(
-    x: tf.Tensor, kernel: tf.Tensor, bias: Optional[tf.Tensor] = None
-) -> tf.Tensor:
+def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None) -> tf.Tensor:
     """`x [..., I] @ kernel [I, O] + bias [O]`.
 
     Not with `bias_add`: its gradient sums bfloat16 in bfloat16 on a CPU, where 8,192 times 0.01

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -31,7 +31,7 @@ class LayerContext:
         self,
         config: XLNetConfig,
         run: RunConfig,
-        seed: Optional[tf.Tensor],
+        seed: tf.Tensor | None,
         first_row: Any = None,
     ):
         self.config = config
@@ -50,7 +50,7 @@ class LayerContext:
         self,
         name: str,
         shape: Sequence[int],
-        initializer: Optional[tf.initializers.Initializer] = None,
+        initializer: tf.initializers.Initializer | None = None,
     ) -> tf.Tensor:
         """A float32 master weight, read in the compute dtype."""
         return self.cast(

@@ -10,7 +10,7 @@ import functools
 import logging
 import math
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -63,7 +63,7 @@ class HeldOut:
             settings.seed,
         )
 
-    def evaluate_step(self, step: int, prefix: Optional[str]) -> dict[str, Any]:
+    def evaluate_step(self, step: int, prefix: str | None) -> dict[str, Any]:
         """Logs and returns the mean loss [nats per target] and the metrics derived from it.
 
         Args:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -47,10 +47,10 @@ class Batch(NamedTuple):
     config: XLNetConfig
     run_config: RunConfig
     features: Mapping[str, tf.Tensor]
-    mems: Optional[Sequence[tf.Tensor]]
-    seed: Optional[tf.Tensor] = None
+    mems: Sequence[tf.Tensor] | None
+    seed: tf.Tensor | None = None
     first_row: Any = None
-    mask_id: Optional[int] = None
+    mask_id: int | None = None
     with_segments: bool = False
 
     @property

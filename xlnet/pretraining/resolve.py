@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Collection, Mapping
 from importlib.util import find_spec
-from typing import Any, Optional
+from typing import Any
 
 import tensorflow as tf2
 
@@ -153,7 +153,7 @@ def _with_directories(settings: PretrainingSettings) -> PretrainingSettings:
     return dataclasses.replace(settings, **found)
 
 
-def _weights(settings: PretrainingSettings) -> tuple[Optional[str], bool]:
+def _weights(settings: PretrainingSettings) -> tuple[str | None, bool]:
     """The directory of the weights that the command goes on with, None for random ones, and whether
     it resumes their run. A run that failed before its first checkpoint does not resume."""
     has_weights = bool(run_document.weights_in(settings.model_dir))
@@ -246,7 +246,7 @@ def with_lengths(
 
 def read_manifests(
     settings: PretrainingSettings,
-) -> tuple[Manifest, Optional[Manifest]]:
+) -> tuple[Manifest, Manifest | None]:
     """The manifests of the training records and of the held-out ones, if there are any; a UserError
     if a flag contradicts them, or their vocabulary or lengths differ."""
     directory = settings.record_info_dir
@@ -312,7 +312,7 @@ def choose_permutation(
 
 
 def with_attention(
-    asked: Optional[bool],
+    asked: bool | None,
     settings: PretrainingSettings,
     config: XLNetConfig,
     network: NetworkSettings,

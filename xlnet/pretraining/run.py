@@ -6,7 +6,7 @@ Shape letters as in `modeling`; b batch elements of this replica.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Optional
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -52,7 +52,7 @@ class PretrainingRun:
     config: XLNetConfig
     tokenizer: Tokenizer
     manifest: Manifest
-    held_out: Optional[Manifest]
+    held_out: Manifest | None
     permutation: Permutation
     devices: Devices
     document: RunDocument
@@ -105,7 +105,7 @@ class PretrainingRun:
 
     def with_targets(
         self, features: dict[str, tf.Tensor]
-    ) -> tuple[dict[str, tf.Tensor], Optional[Memory]]:
+    ) -> tuple[dict[str, tf.Tensor], Memory | None]:
         """The features [b,...] with the targets, and `memory` [b,L,M,D], that of the sequences
         before; where it is kept, None without."""
         settings = self.settings
@@ -123,9 +123,9 @@ class PretrainingRun:
     def losses(
         self,
         batch: dict[str, tf.Tensor],
-        seed: Optional[tf.Tensor] = None,
+        seed: tf.Tensor | None = None,
         first_row: Any = None,
-    ) -> tuple[tf.Tensor, Optional[tf.Tensor], dict[str, tf.Tensor]]:
+    ) -> tuple[tf.Tensor, tf.Tensor | None, dict[str, tf.Tensor]]:
         """Runs the network on a batch of `with_targets`.
 
         Args:

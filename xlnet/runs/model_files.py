@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from typing import Any, Optional, Union
+from typing import Any
 
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import best_checkpoint, checkpoint
@@ -29,7 +29,7 @@ MAX_SEQ_LENGTH = (
     512  # of a model that is only pretrained: that of its pretraining [tokens]
 )
 
-_SETTINGS: dict[str, type[Union[ClassifierSettings, TaggerSettings, SpanSettings]]] = {
+_SETTINGS: dict[str, type[ClassifierSettings | TaggerSettings | SpanSettings]] = {
     ClassifierSettings.program: ClassifierSettings,
     TaggerSettings.program: TaggerSettings,
     SpanSettings.program: SpanSettings,
@@ -45,9 +45,9 @@ class LoadedModel:
     config: XLNetConfig
     tokenizer: Tokenizer
     network: NetworkSettings
-    tuned: Optional[FineTunedTask]
+    tuned: FineTunedTask | None
     objective: str = PretrainingSettings.objective
-    run: Optional[RunDocument] = None
+    run: RunDocument | None = None
 
     @property
     def max_seq_length(self) -> int:
@@ -60,7 +60,7 @@ class LoadedModel:
         return "uni" if self.objective == "causal" else "bi"
 
     @property
-    def tokens_before(self) -> Optional[int]:
+    def tokens_before(self) -> int | None:
         """How many tokens before its own each token sees, as it was trained; None: all. Those of a
         causal network with `same_length` are as many as its memory had."""
         resolved = self.run.resolved if self.run else {}
@@ -71,9 +71,9 @@ class LoadedModel:
 def read(
     path: str,
     *,
-    model_config_path: Optional[str] = None,
-    spiece_model_file: Optional[str] = None,
-    network: Optional[NetworkSettings] = None,
+    model_config_path: str | None = None,
+    spiece_model_file: str | None = None,
+    network: NetworkSettings | None = None,
 ) -> LoadedModel:
     """Reads all of a model but its weights; raises UserError where a file is missing or damaged,
     or does not fit the others.
@@ -156,7 +156,7 @@ def _settings_to_predict(run: RunDocument, given: dict[str, Any]) -> FineTuningS
     return resolved[0]
 
 
-def _objective(run: Optional[RunDocument]) -> str:
+def _objective(run: RunDocument | None) -> str:
     """That of a pretraining run; a released model has the default."""
     if not run or "objective" not in run.resolved:
         return PretrainingSettings.objective

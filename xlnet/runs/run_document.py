@@ -14,7 +14,7 @@ import glob
 import logging
 import os
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any, Optional, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import xlnet
 from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
@@ -92,9 +92,9 @@ class RunDocument:
     """
 
     path: str
-    program: Optional[str]
+    program: str | None
     resolved: dict[str, Any]
-    task: Optional[dict[str, Any]] = None
+    task: dict[str, Any] | None = None
     text: dict[str, Any] = dataclasses.field(default_factory=dict)
     read: dict[str, Any] = dataclasses.field(default_factory=dict)
 
@@ -120,7 +120,7 @@ def path_in(directory: str) -> str:
 # ---- reading and writing
 
 
-def read(directory: str) -> Optional[RunDocument]:
+def read(directory: str) -> RunDocument | None:
     """The document of a directory; None if it has none, as with released checkpoints.
 
     Raises:
@@ -162,8 +162,8 @@ def malformed_as_user_error(path: str) -> Iterator[None]:
 def write(
     directory: str,
     document: RunDocument,
-    config: Optional[XLNetConfig] = None,
-    tokenizer: Optional[Tokenizer] = None,
+    config: XLNetConfig | None = None,
+    tokenizer: Tokenizer | None = None,
 ) -> None:
     """Writes the document of a directory, after `xlnet_config.json` and `spiece.model` with its
     description if they are given: without these the weights are of no use."""

@@ -11,7 +11,7 @@ import glob
 import logging
 import os
 from collections.abc import Collection
-from typing import Any, Optional, TypeVar
+from typing import Any, TypeVar
 
 from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
 from xlnet.runs import run_document
@@ -93,7 +93,7 @@ class TaskRun:
 # ---- where a model is
 
 
-def read_model(model_dir: str) -> Optional[RunDocument]:
+def read_model(model_dir: str) -> RunDocument | None:
     """The document of the fine-tuned model in a directory, or in its `best` if only that has
     weights; None if there is none."""
     # A directory that was copied to predict may have `best` alone. A run that failed before its
@@ -137,7 +137,7 @@ def inherited_settings(
     network: NetworkSettings,
     optimization: OptimizationSettings,
     given: Collection[str],
-    document: Optional[RunDocument],
+    document: RunDocument | None,
 ) -> tuple[AnySettings, NetworkSettings, OptimizationSettings]:
     """The settings of a command, with those that it inherits from its model.
 
@@ -326,7 +326,7 @@ def read_vocabulary(settings: TaskSettings, config: XLNetConfig) -> Tokenizer:
 # ---- what a model was trained for
 
 
-def task_of_run(settings: FineTuningSettings, document: Optional[RunDocument]) -> Task:
+def task_of_run(settings: FineTuningSettings, document: RunDocument | None) -> Task:
     """Returns the `Task` of resolved settings, and of the model that is there.
 
     Without training, own files have the labels of the model: its directory and one file are enough

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -64,7 +64,7 @@ class Answer(NamedTuple):
     tokens: int
     tokens_read: int
     unknown_tokens: int
-    characters_unknown: Optional[dict[str, list[tuple[int, int]]]]
+    characters_unknown: dict[str, list[tuple[int, int]]] | None
 
 
 class ServedModel:
@@ -97,7 +97,7 @@ class ServedModel:
         else:
             texts.update(_OF_OBJECTIVE.get(found.objective, {}))
         texts["vectors"] = ("text_a",)
-        self.inputs: dict[str, dict[str, Optional[int]]] = {}
+        self.inputs: dict[str, dict[str, int | None]] = {}
         for signature, names in texts.items():
             self.inputs[signature] = dict.fromkeys(sorted(names))
             if "choices" in names:
@@ -196,7 +196,7 @@ class ServedModel:
             if tokens > limits.MAX_SQUARE:
                 raise wrong(where, f"{tokens} tokens", f"at most {limits.MAX_SQUARE}")
 
-    def batch(self, call: Call, rows: Sequence[Row]) -> Optional[str]:
+    def batch(self, call: Call, rows: Sequence[Row]) -> str | None:
         """What a request is computed together with: the name of its call, if the model computes
         several at once, and it has few and short texts."""
         if call.of_model.at_once == 1 or len(rows) > limits.MAX_BATCH:
@@ -211,7 +211,7 @@ class ServedModel:
 
     # ---- answers
 
-    def run(self, call: Call, rows: Sequence[Row]) -> list[Union[Answer, UserError]]:
+    def run(self, call: Call, rows: Sequence[Row]) -> list[Answer | UserError]:
         """The answer to each row; that of a bad one is its UserError."""
         items: list[Any] = []
         for row in rows:
@@ -258,9 +258,7 @@ class ServedModel:
             self._unknown(row, unknown),
         )
 
-    def _unknown(
-        self, row: Row, count: int
-    ) -> Optional[dict[str, list[tuple[int, int]]]]:
+    def _unknown(self, row: Row, count: int) -> dict[str, list[tuple[int, int]]] | None:
         """The `characters_unknown` of a row with so many unknown tokens."""
         if not count:
             return None

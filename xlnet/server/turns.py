@@ -13,7 +13,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from starlette.exceptions import HTTPException
 
@@ -92,7 +92,7 @@ class Computing:
             self.rows -= count
 
     async def answers(
-        self, call: Any, rows: list, batch: Optional[str], keeps_tokens: bool
+        self, call: Any, rows: list, batch: str | None, keeps_tokens: bool
     ) -> list:
         """The answers to the rows of a request. One that is cancelled ends before its next call of
         the network.
@@ -130,7 +130,7 @@ class Computing:
         if is_batch and keeps_tokens and is_shared:
             await asyncio.sleep(limits.GATHER_SECONDS)
         answers: list = []
-        error: Optional[Exception] = None
+        error: Exception | None = None
         async with context:
             gathered = self._gathered.pop(name)
             waiting = [one for one in gathered if not one.answers.cancelled()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 
 class UserError(ValueError):
@@ -170,7 +170,7 @@ def reading(what: str, remedy: str) -> Iterator[None]:
         raise UserError(f"{what} cannot be read: {reason(e)}; {remedy}") from e
 
 
-def _in_one_line(error: Exception, **known: Any) -> Optional[str]:
+def _in_one_line(error: Exception, **known: Any) -> str | None:
     """The message for an error; None if it is not a known case."""
     why = reason(error)
     for case in _CASES:
@@ -227,7 +227,7 @@ _WHILE_WRITTEN = re.compile(
 )
 
 
-def _file(error: Exception, why: str) -> Optional[str]:
+def _file(error: Exception, why: str) -> str | None:
     """The file that an error names, of a copy the target; None if it names none."""
     # Python's errors have the name as an attribute, TensorFlow's in the text.
     named = getattr(error, "filename2", None) or getattr(error, "filename", None)

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from typing import IO, Any, Optional, Union
+from typing import IO, Any
 
 from xlnet.support import errors
 from xlnet.support.errors import wrong
@@ -155,7 +155,7 @@ def _without_nan(value: Any) -> Any:
     return value
 
 
-def parse_json(text: Union[str, bytes], has_rows: bool = False) -> Any:
+def parse_json(text: str | bytes, has_rows: bool = False) -> Any:
     """The value of JSON, as text or in one of its encodings; a ValueError if it is not JSON.
 
     In rows NaN is null: Python and pandas write it for a missing value.
@@ -167,7 +167,7 @@ def parse_json(text: Union[str, bytes], has_rows: bool = False) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def _constant_of_rows(name: str) -> Optional[float]:
+def _constant_of_rows(name: str) -> float | None:
     return None if name == "NaN" else float(name)
 
 
@@ -202,7 +202,7 @@ def copy(source: str, target: str) -> None:
         shutil.copyfileobj(read, f)
 
 
-def require_file(path: Optional[str], what: str) -> None:
+def require_file(path: str | None, what: str) -> None:
     """Raises UserError unless `path` is a file; `what` is its flag or role."""
     if not path:
         raise wrong(what, "no file", "one")
@@ -230,7 +230,7 @@ def require_directory(path: str, what: str) -> None:
 
 
 def check_output(
-    output: Optional[str], paths: Iterable[str], what: str = "output"
+    output: str | None, paths: Iterable[str], what: str = "output"
 ) -> None:
     """Checks the path of an output file before the work begins.
 

@@ -21,7 +21,7 @@ import json
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -102,7 +102,7 @@ class Task(TableReader):
         return float(decision)
 
     @property
-    def label_shape(self) -> Optional[tuple[int, ...]]:
+    def label_shape(self) -> tuple[int, ...] | None:
         """The shape of a row's label as numbers: () of an id or a score, (L,) of several; None: it
         is not numbers."""
         of_none = self.targets(())
@@ -154,7 +154,7 @@ class Task(TableReader):
     # -- the output layer. nn: a `model.heads.HeadBuilder`; features: a batch, a dict of tensors
     # [B, ...]
 
-    def scope(self, name: Optional[str] = None) -> str:
+    def scope(self, name: str | None = None) -> str:
         """The output layer's name in a checkpoint, such as "classification_mnli"; name: instead of
         the task's."""
         layer = self.layer or self.kind + "_{}"
@@ -195,7 +195,7 @@ class Task(TableReader):
             logits = getattr(tf.nn, self.activation)(logits)
         return {"values": logits}
 
-    def join(self, outputs: dict, windows: Optional[np.ndarray]) -> Predictions:
+    def join(self, outputs: dict, windows: np.ndarray | None) -> Predictions:
         """The `Predictions` for rows, from the outputs for records: dict of arrays [m, ...], `loss`
         and those of `outputs`. windows: int [n], the records of each row; None: one each."""
         # By default `outputs` has one array besides the loss, under the name of the field that it
@@ -284,7 +284,7 @@ class Task(TableReader):
 
     def label_table(
         self, values: Any, gold_labels: Any, threshold: float
-    ) -> Optional[str]:
+    ) -> str | None:
         """A table of metrics by label, as text; None for a type without one."""
         if not self.probabilities:
             return None
@@ -375,7 +375,7 @@ def finite(task: Task, values: Any) -> np.ndarray:
     return values
 
 
-def mean_over_windows(values: np.ndarray, windows: Optional[np.ndarray]) -> np.ndarray:
+def mean_over_windows(values: np.ndarray, windows: np.ndarray | None) -> np.ndarray:
     """The mean over the records of each row: values [m, ...], windows int [n] -> [n, ...]."""
     if windows is None:
         return values

@@ -13,7 +13,7 @@ import json
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
@@ -81,7 +81,7 @@ def has_windows(layout: Layout) -> bool:
 # ---- what fits ----
 
 
-def fit_to_length(ids_a: list, ids_b: Optional[list], layout: Layout) -> list:
+def fit_to_length(ids_a: list, ids_b: list | None, layout: Layout) -> list:
     """The windows of a text or a pair: a list of (ids_a, ids_b or None) that fit.
 
     The longer text is cut until both are equally long, then both in turn, the second one first. In
@@ -361,7 +361,7 @@ def batches_by_length(
     row_length: int,
     padding: Padding,
     batch_size: int,
-    most_tokens: Optional[int] = None,
+    most_tokens: int | None = None,
 ) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
     """Yields batches of about equal length, the shortest first: the numbers of the records, int
     [B], and the records without the columns that are padding in all of them.

@@ -7,7 +7,7 @@ import logging
 import math
 import os
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +19,7 @@ from xlnet.tasks.task import Row
 _log = logging.getLogger(__name__)
 
 
-def constant_answer(
-    task: Task, rows: Sequence[Row], threshold: float
-) -> Optional[dict]:
+def constant_answer(task: Task, rows: Sequence[Row], threshold: float) -> dict | None:
     """The metrics of the best prediction that ignores the text.
 
     Args:
@@ -93,11 +91,11 @@ def report(
 
 def keep(
     task: Task,
-    directory: Optional[str],
+    directory: str | None,
     split: str,
     rows: Sequence[Row],
     checkpoints: Sequence[dict],
-    best: Optional[dict],
+    best: dict | None,
     values: Any,
     threshold: float,
 ) -> None:
@@ -155,7 +153,7 @@ def write_predictions(
     step: int,
     threshold: float,
     is_official: bool,
-    output: Optional[str] = None,
+    output: str | None = None,
 ) -> None:
     """Writes the predictions for a split in every form of its task type.
 

@@ -13,7 +13,7 @@ import importlib.resources
 import json
 import os
 import re
-from typing import Any, Optional
+from typing import Any
 
 from xlnet.settings.finetuning import names_in
 from xlnet.support import own_modules
@@ -117,7 +117,7 @@ def register(part: Any) -> Any:
     return part
 
 
-def load(module: Optional[str]) -> list[type[Task]]:
+def load(module: str | None) -> list[type[Task]]:
     """Imports `module`, FILE.py or the name of an installed one, which registers own task types or
     tasks, its variables; returns the types. None: imports nothing."""
     if not module:
@@ -166,7 +166,7 @@ _DEV_SHARE = 0.1  # of own files
 _DEV_SHARE_OF_KNOWN = 0.05  # where no file of dev is known or named
 
 
-def resolve_task(settings: Any, stored: Optional[dict] = None) -> Task:
+def resolve_task(settings: Any, stored: dict | None = None) -> Task:
     """The `Task` of `settings` (`settings.finetuning.FineTuningSettings`).
 
     stored: the `task` of a model's `run.json`: without training it has what otherwise the train
@@ -203,7 +203,7 @@ def complete(task: Task, data_dir: str) -> Task:
     return task.from_train_file(path)
 
 
-def with_metric(task: Task, name: Optional[str]) -> Task:
+def with_metric(task: Task, name: str | None) -> Task:
     """The task with the comma-separated metrics `name` before the others; None: unchanged."""
     given = {}  # name, as results have it -> as the flag has it
     for each in names_in(name):

@@ -31,7 +31,7 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -114,7 +114,7 @@ def _unequal(query: Query) -> tuple[np.ndarray, ...]:
 # ---- measures
 
 
-def cutoff_of(name: str) -> Optional[int]:
+def cutoff_of(name: str) -> int | None:
     """The k of a measure's name "ndcg@k"; 0: it has none; None: there is no such measure."""
     found = re.fullmatch("([a-z_]+)(?:@([1-9][0-9]*))?", name)
     if not found or found[1] not in MEASURES:
@@ -185,7 +185,7 @@ class Ranking(Regression):
             )
         return max(float(text), 0.0)
 
-    def _form_of(self, path: str) -> Optional[str]:
+    def _form_of(self, path: str) -> str | None:
         return forms.declared_form(self, path).name
 
     def _lines(self, path: str, kind: str) -> forms.Records:

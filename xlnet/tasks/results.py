@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 
 def separated(rows: Iterable[Iterable[str]], delimiter: str = "\t") -> Iterator[str]:
@@ -88,8 +88,8 @@ class Answer(NamedTuple):
     """The answer to a question; its characters in the context are `start` to before `end`."""
 
     text: str  # "" if there is no answer
-    start: Optional[int]  # None if there is no answer
-    end: Optional[int]
+    start: int | None  # None if there is no answer
+    end: int | None
     best: tuple[Span, ...]  # the best spans, whether there is an answer or not
     null_probability: float  # of no answer
 
@@ -114,7 +114,7 @@ class Entity(NamedTuple):
     text: str
     start: int
     end: int
-    score: Optional[float] = None  # the mean probability of its tags
+    score: float | None = None  # the mean probability of its tags
 
 
 class Tagged(NamedTuple):

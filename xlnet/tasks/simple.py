@@ -17,7 +17,7 @@ import itertools
 import re
 import string
 from collections.abc import Sequence
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -88,7 +88,7 @@ class Classification(Task):
 
     def targets(self, rows: Sequence[Row]) -> np.ndarray:
         """int32 [n]"""
-        positions: dict[Optional[str], int] = dict(
+        positions: dict[str | None, int] = dict(
             zip(self.labels or (), itertools.count())
         )
         positions[None] = 0
@@ -259,7 +259,7 @@ class MultipleChoice(Classification):
                 raise wrong(where, found, f"one of {', '.join(names)}", "--label_form")
         return dataclasses.replace(self, labels=names)
 
-    def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
+    def parse_pairs(self, text_a: str, text_b: str | None, choices: list) -> tuple:
         """choices: the cells of several columns, or a list in one."""
         if len(choices) == 1:
             choices = choices[0] if isinstance(choices[0], list) else []

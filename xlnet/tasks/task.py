@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, Optional, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from xlnet.support.errors import wrong
 
@@ -52,12 +52,12 @@ class Columns:
     text_a: tuple[str, ...] = ()
     text_b: tuple[str, ...] = ()
     label: tuple[str, ...] = ()
-    id: Optional[str] = "index"
+    id: str | None = "index"
     id_required: bool = False
     choices: tuple[str, ...] = ()
-    query: Optional[str] = None
-    group: Optional[str] = None
-    label_form: Optional[str] = None
+    query: str | None = None
+    group: str | None = None
+    label_form: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,12 +76,12 @@ class Form:
       encoding: of the text; None: UTF-8.
     """
 
-    name: Optional[str] = None
-    delimiter: Optional[str] = None
-    quoting: Optional[str] = None
-    header: Optional[str] = None
+    name: str | None = None
+    delimiter: str | None = None
+    quoting: str | None = None
+    header: str | None = None
     names: tuple[str, ...] = ()
-    encoding: Optional[str] = None
+    encoding: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,9 +104,9 @@ class Files:
     )
     groups: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     form: Form = Form()
-    input_format: Optional[str] = None
+    input_format: str | None = None
     forms: Mapping[str, Form] = dataclasses.field(default_factory=dict)
-    directory_form: Optional[str] = None
+    directory_form: str | None = None
     dev_share: float = 0.0
     skips_errors: bool = False
 
@@ -133,8 +133,8 @@ class Published:
     skipped_labels: tuple[str, ...] = ()
     has_broken_rows: bool = False
     submissions: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    submitted_range: Optional[tuple[float, float]] = None
-    trained_as: Optional[str] = None
+    submitted_range: tuple[float, float] | None = None
+    trained_as: str | None = None
 
     def replaced(self, text: str) -> str:
         """The text after the replacements."""
@@ -168,7 +168,7 @@ class TaskFields:
 
     name: str
     columns: Columns
-    labels: Optional[tuple[str, ...]]
+    labels: tuple[str, ...] | None
     metrics: tuple[str, ...]
     files: Files = Files()
     published: Published = Published()

@@ -28,7 +28,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterator
-from typing import IO, Any, Optional, cast
+from typing import IO, Any, cast
 
 from xlnet.support import errors, files
 from xlnet.support.errors import UserError, wrong
@@ -90,7 +90,7 @@ def opened(path: str, what: str) -> IO[bytes]:
     return open(path, "rb")
 
 
-def lines(path: str, what: str, encoding: Optional[str] = None) -> Iterator[str]:
+def lines(path: str, what: str, encoding: str | None = None) -> Iterator[str]:
     """The lines of a file with the characters that end them: a line feed, perhaps after a carriage
     return.
 
@@ -361,7 +361,7 @@ def declared_form(task: TaskFields, path: str) -> Form:
     of_names, columns = task.files.forms, task.columns
     by_name = of_names.get(os.path.basename(path)) or of_names.get("." + its_extension)
     form = by_name or task.files.form
-    name: Optional[str] = its_extension
+    name: str | None = its_extension
     if task.files.input_format:
         name = task.files.input_format
     elif by_name and by_name.name:

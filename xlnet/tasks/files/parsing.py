@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar
 
 from xlnet.corpus.tokenizer import is_text
 from xlnet.support.errors import UserError, wrong
@@ -145,7 +145,7 @@ class TableReader(TaskFields):
         for place, cells in records:
             yield place, forms.flattened(cells)
 
-    def parse_pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
+    def parse_pairs(self, text_a: str, text_b: str | None, choices: list) -> tuple:
         """The pairs of the `Row`; a ValueError says in words what is wrong.
 
         A pair is (text, None) or (text, second text); there are `num_choices` of them.
@@ -295,7 +295,7 @@ class TableReader(TaskFields):
             id, self._pairs(asked.text_a, asked.text_b, list(asked.choices)), None
         )
 
-    def _pairs(self, text_a: str, text_b: Optional[str], choices: list) -> tuple:
+    def _pairs(self, text_a: str, text_b: str | None, choices: list) -> tuple:
         """The pairs of a `Row`."""
         text_a = self.published.replaced(text_a)
         if text_b is not None:

@@ -7,14 +7,14 @@ import glob
 import os
 import re
 from collections.abc import Mapping
-from typing import Any, Optional
+from typing import Any
 
 from xlnet.support.errors import UserError
 from xlnet.tasks.files.forms import Records, lines, parsed, to_text
 from xlnet.tasks.task import TaskFields
 
 
-def read(task: TaskFields, path: str) -> Optional[Records]:
+def read(task: TaskFields, path: str) -> Records | None:
     """The records of a directory of a published set; None: `path` is a file."""
     if not os.path.isdir(path):
         return None

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -214,7 +214,7 @@ class Spans(Task):
         nn: Any,
         is_hidden: Any,
         cls_index: Any,
-        num_starts: Optional[int],
+        num_starts: int | None,
         true_start: Any,
     ) -> dict:
         """A dict of `start_log_probs` [B,T]; `end_log_probs` [B,T], given the true start; and
@@ -304,9 +304,7 @@ class Spans(Task):
             "null_score": logits["cls_logits"],
         }
 
-    def join(
-        self, outputs: dict, windows: Optional[np.ndarray]
-    ) -> contract.Predictions:
+    def join(self, outputs: dict, windows: np.ndarray | None) -> contract.Predictions:
         """values: n `BestSpans`, over all windows of each question."""
         assert windows is not None, "the records of questions are windows"
         joined = []

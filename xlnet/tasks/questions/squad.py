@@ -8,7 +8,7 @@ occurrence nearest to that start counts.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 from xlnet.tasks.files import forms
 from xlnet.tasks.task import Columns, Form, Row
@@ -18,7 +18,7 @@ class GoldAnswer(NamedTuple):
     """A text, and its first character in the context; None: not given."""
 
     text: str
-    start: Optional[int]
+    start: int | None
 
 
 # ---- SQuAD's JSON

@@ -36,7 +36,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -306,7 +306,7 @@ def all_tags(tags: Iterable[str], scheme: str) -> tuple[str, ...]:
 
 def scores(
     found: Iterable[Sequence[TagSpan]], true: Iterable[Sequence[TagSpan]]
-) -> tuple[tuple[float, ...], Optional[str]]:
+) -> tuple[tuple[float, ...], str | None]:
     """(Precision, recall and F1 of all labels together, NaN where nothing is found, true, or
     either; a table of the same by label, with 0 for NaN as in seqeval's report, None without an
     entity)."""

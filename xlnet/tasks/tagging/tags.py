@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple, Optional
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -53,7 +53,7 @@ class TaggedExample(NamedTuple):
 
     words: Sequence[str]
     after_space: Sequence[bool]  # whether a word comes after a space
-    tags: Optional[Sequence[int]]  # ids; None if they are not known
+    tags: Sequence[int] | None  # ids; None if they are not known
 
 
 class Tagging(Task):
@@ -232,9 +232,7 @@ class Tagging(Task):
             "probabilities": tf.pad(probabilities, padding),
         }
 
-    def join(
-        self, outputs: dict, windows: Optional[np.ndarray]
-    ) -> contract.Predictions:
+    def join(self, outputs: dict, windows: np.ndarray | None) -> contract.Predictions:
         """values: the `Tags` of each row, a list."""
         assert windows is not None, "sentences are split where they do not fit"
         ends = np.cumsum(windows)[:-1]
@@ -291,7 +289,7 @@ class Tagging(Task):
 
     def label_table(
         self, values: Any, gold_labels: Any, threshold: float
-    ) -> Optional[str]:
+    ) -> str | None:
         _, table = _scores(self.results(gold_labels, values), gold_labels)
         return table
 
