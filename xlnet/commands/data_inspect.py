@@ -23,6 +23,7 @@ class TargetSettings(Settings):
     """Which targets and orders are sampled: those of training with the same settings."""
 
     seed: int = same_as(PretrainingSettings, "seed")
+    objective: str = same_as(PretrainingSettings, "objective")
     num_predict: int = same_as(PretrainingSettings, "num_predict")
     perm_size: int = same_as(PretrainingSettings, "perm_size")
     factorization_order: str = same_as(PretrainingSettings, "factorization_order")
@@ -38,7 +39,6 @@ class InspectionSettings(TargetSettings):
     """xlnet data inspect: which records."""
 
     input: str = required("directory of records (its manifest is read)")
-    objective: str = same_as(PretrainingSettings, "objective")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +52,8 @@ class MaskSettings(TargetSettings):
     def check(self) -> None:
         super().check()
         check_png(self.output)
+        if self.objective != "permutation":
+            raise wrong("objective", self.objective, "permutation")
         if self.mask_mode == "legacy":
             found = "legacy, a rule for complete sequences"
             raise wrong("mask_mode", found, "another")

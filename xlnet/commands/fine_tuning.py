@@ -37,9 +37,12 @@ def main(
         device = dataclasses.replace(device, num_core_per_host=1)
     known.load(settings.own_module)
     given = set(cli.given_names())
-    if isinstance(settings, SpanSettings) and settings.evaluates_predict_file:
-        settings = dataclasses.replace(settings, dev_file=settings.predict_file)
-        given.add("dev_file")
+    # A training that resumes has the files that it began with.
+    resumes = settings.do_train and task_settings.read_model(settings.model_dir)
+    if isinstance(settings, SpanSettings):
+        if settings.evaluates_predict_file and not resumes:
+            settings = dataclasses.replace(settings, dev_file=settings.predict_file)
+            given.add("dev_file")
     if isinstance(settings, SpanSettings) and settings.do_prepro:
         system.import_tensorflow()
         from xlnet.finetuning import data

@@ -51,9 +51,12 @@ _SCHEMES = ("bio2", "bioes", "bmes", sentences.PLAIN)
 _ACTIVATIONS = {  # theirs -> ours
     "relu": "relu",
     "gelu": "gelu_erf",
+    "gelu_python": "gelu_erf",
     "gelu_new": "gelu",
+    "gelu_fast": "gelu",
+    "gelu_pytorch_tanh": "gelu",
 }
-_THEIR_ACTIVATION = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
+_THEIR_ACTIVATION = {"relu": "relu", "gelu_erf": "gelu", "gelu": "gelu_new"}
 
 _SIZES = {
     "n_layer": "n_layer",

@@ -198,7 +198,8 @@ WEIGHTS_NAME = "model.safetensors"
 def read_folder(folder: str) -> dict[str, np.ndarray]:
     """The weights of a folder: float32 arrays by name, converted exactly from narrower types.
 
-    Pickles, which may run code, are never opened.
+    Integers, such as numbers of positions, are no weights and left out. Pickles, which may run
+    code, are never opened.
 
     Raises:
       UserError: the file is missing or damaged, or a tensor has NaN or infinity.
@@ -211,6 +212,9 @@ def read_folder(folder: str) -> dict[str, np.ndarray]:
         raise wrong(path, f"a damaged file: {e}", "one of safetensors") from None
     weights = {}
     for name, tensor in tensors.items():
+        # of NumPy's kinds: bfloat16 is none of its own
+        if tensor.dtype.kind not in "fV":
+            continue
         weights[name] = tensor.astype(np.float32)
         if not np.isfinite(weights[name]).all():
             where = f"{path}: tensor {name}"

@@ -7,6 +7,8 @@ import glob
 import hashlib
 import json
 import os
+from collections.abc import Sequence
+from typing import Any
 
 from xlnet.support import files
 from xlnet.support.errors import wrong
@@ -41,7 +43,7 @@ class Manifest:
     skipped: dict  # documents left out, by reason
     seed: int
     made_from: dict  # settings and input, which xlnet data make compares
-    streams: tuple  # in order, dicts: file, direction, windows, bytes, sha256
+    streams: tuple  # in order, dicts of `_STREAM_FIELDS`
     format_version: int = FORMAT_VERSION
 
     @property
@@ -70,10 +72,9 @@ class Manifest:
         if version != FORMAT_VERSION:
             found = f"format_version {version!r}"
             raise wrong(path, found, str(FORMAT_VERSION), _AGAIN)
-        names = {each.name for each in dataclasses.fields(cls)}
-        if set(values) != names:
-            found, expected = ", ".join(values), ", ".join(sorted(names))
-            raise wrong(path, found, f"an object with {expected}", _AGAIN)
+        _check_names(path, values, [each.name for each in dataclasses.fields(cls)])
+        for stream in values["streams"]:
+            _check_names(path, stream, _STREAM_FIELDS)
         manifest = cls(**dict(values, streams=tuple(values["streams"])))
         # The files have their sizes.
         paths = manifest.stream_paths(directory)
@@ -102,3 +103,13 @@ class Manifest:
     def stream_paths(self, directory: str) -> list[str]:
         directory = directory.rstrip("/") or "/"  # listings have one slash
         return [os.path.join(directory, stream["file"]) for stream in self.streams]
+
+
+_STREAM_FIELDS = ("file", "direction", "windows", "bytes", "sha256")
+
+
+def _check_names(path: str, values: Any, names: Sequence[str]) -> None:
+    """Raises UserError unless `values` is an object of these fields."""
+    if not isinstance(values, dict) or set(values) != set(names):
+        expected = "an object with " + ", ".join(names)
+        raise wrong(path, repr(values)[:200], expected, _AGAIN)

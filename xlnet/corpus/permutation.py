@@ -52,6 +52,8 @@ class Permutation:
             remedy = "--own_module registers others"
             raise wrong("factorization_order", found, f"one of {expected}", remedy)
         most = seq_len - SEQUENCE_SPECIAL_TOKENS
+        if self.mask_mode == "legacy":  # half of them in each part, however long it is
+            most = min(most, 2 * self.reuse_len, 2 * (seq_len - self.reuse_len) + 1)
         if self.num_predict > most:
             expected = f"at most {most} for sequences of {seq_len} tokens"
             raise wrong("num_predict", self.num_predict, expected)
@@ -162,7 +164,12 @@ ORDERS: dict[str, Order] = {}
 
 def register_order(order: Order) -> Order:
     """Makes a factorization order available by the name of its function; returns it."""
-    ORDERS[order.__name__] = order
+    name = order.__name__
+    if name == Permutation.factorization_order and name in ORDERS:
+        raise ValueError(
+            f"found the name '{name}' of the library's order, expected another"
+        )
+    ORDERS[name] = order
     return order
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import math
 import os
+import shutil
 from collections.abc import Sequence
 from typing import Any
 
@@ -59,6 +60,19 @@ class BestCheckpoint:
         """Drops the evaluations after `step`, from which the run resumes; whether it is one."""
         self.evaluations = [one for one in self.evaluations if one["step"] <= step]
         return bool(self.evaluations) and self.evaluations[-1]["step"] == step
+
+    def replace_later(self, step: int) -> None:
+        """Makes `best/` again, of the checkpoints that are there, if it has the weights of a later
+        step than `step`, from which the run resumes: no evaluation says how good they are."""
+        directory = os.path.join(self._model_dir, BEST)
+        if checkpoint.step_of(directory) <= step:
+            return
+        shutil.rmtree(directory)
+        kept = dict(checkpoint.all_prefixes(self._model_dir))
+        there = [one for one in self.evaluations if one["step"] in kept]
+        best = best_evaluation(there, self.metric, self._lower_is_better)
+        if best:
+            export(kept[best["step"]], directory)
 
     def add(self, step: int, result: dict[str, Any], prefix: str | None) -> None:
         """Adds an evaluation, and exports the checkpoint of `step` if it is the best so far.
@@ -126,7 +140,7 @@ def export(prefix: str, directory: str) -> None:
     weights where the run kept them, its step if it has one, and the files next to it that are
     needed to use them."""
     os.makedirs(directory, exist_ok=True)
-    files.remove_unfinished(directory)
+    files.remove_unfinished(os.path.join(directory, ""))
     for name in _SIDECARS:
         path = os.path.join(os.path.dirname(prefix), name)
         copy = os.path.join(directory, name)

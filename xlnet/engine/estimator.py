@@ -240,7 +240,9 @@ class Estimator:
             config = self._devices.session_config(is_training=True)
             prefix = checkpoint.newest(self._model_dir)
             host_monitor.is_waiting = True
-            local_init = tf.group(tf.local_variables_initializer(), begin)
+            local_init = tf.group(
+                tf.local_variables_initializer(), tf.tables_initializer(), begin
+            )
             try:
                 session = tf.train.SingularMonitoredSession(
                     hooks=hooks,

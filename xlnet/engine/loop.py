@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 import signal
+import threading
 import time
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ from xlnet.engine import checkpoint, progress, recurrent_memory
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.estimator import Estimator, Training, TrainingRun
 from xlnet.engine.progress import Progress
-from xlnet.settings.training import BEST, JOURNAL_NAME, RUN_NAME
+from xlnet.settings.training import JOURNAL_NAME, RUN_NAME
 from xlnet.support import files, system
 from xlnet.support.errors import Unfinished
 
@@ -76,7 +76,7 @@ def fit(
         training = stack.enter_context(estimator.started(lambda: run.batches(first)))
         if first:
             recurrent_memory.load(training, model_dir, devices)
-        elif settings.init_checkpoint:
+        elif settings.init_checkpoint and not checkpoint.newest(model_dir):
             checkpoint.start_from(training.session, settings.init_checkpoint)
         _begin(run, first)
         reports = Progress(run, first)
@@ -135,13 +135,10 @@ def _resume(
     first = checkpoint.step_of(model_dir)
     is_evaluated = selection.go_back_to(first)
     if run.devices.is_chief:
-        files.remove_unfinished(model_dir)
+        files.remove_unfinished(os.path.join(model_dir, ""))
         checkpoint.remove_unfinished(model_dir)
         recurrent_memory.forget(model_dir)
-        # A run that goes back has no evaluation of a later best checkpoint.
-        best = os.path.join(model_dir, BEST)
-        if checkpoint.step_of(best) > first:
-            shutil.rmtree(best)
+        selection.replace_later(first)
         if _is_due(run, evaluator, first) and not is_evaluated:
             _evaluate(run, selection, evaluator, first)
     if first >= last:
@@ -238,9 +235,11 @@ class StopSignal:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> StopSignal:
-        for signum in _SIGNALS:
-            if signal.getsignal(signum) != signal.SIG_IGN:
-                self._before[signum] = signal.signal(signum, self._receive)
+        # Only the main thread may set handlers.
+        if threading.current_thread() is threading.main_thread():
+            for signum in _SIGNALS:
+                if signal.getsignal(signum) != signal.SIG_IGN:
+                    self._before[signum] = signal.signal(signum, self._receive)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -147,10 +147,15 @@ def wait_for_all(addresses: Sequence[str], own: int) -> None:
         name, _, port = address.rpartition(":")
         if not name or not port.isdecimal():
             raise wrong("TF_CONFIG", f"'{address}'", "addresses name:port")
-        places.append((name, int(port)))
-    # While it waits, this host listens at its own port, where TensorFlow will listen later.
+        places.append((name.strip("[]"), int(port)))  # [::1]:2222
+    # While it waits, this host listens at its own address, where TensorFlow will listen later: at
+    # all addresses of this machine.
+    both = socket.has_dualstack_ipv6()
+    family = socket.AF_INET6 if both else socket.AF_INET
     try:
-        server = socket.create_server(("", places[own][1]))
+        server = socket.create_server(
+            ("", places[own][1]), family=family, dualstack_ipv6=both
+        )
     except OSError as e:
         found = f"{addresses[own]}: {e.strerror}"
         raise wrong("TF_CONFIG", found, "a port that is free here") from e

@@ -71,8 +71,11 @@ def training_run(
         settings = dataclasses.replace(settings, eval_steps=0)
     settings = in_steps(settings, len(rows), optimization.train_steps)
     if settings.train_batch_size > len(rows):
-        expected = f"at most {len(rows)}, the rows to train on"
-        raise wrong("train_batch_size", settings.train_batch_size, expected)
+        found = settings.train_batch_size, len(rows)
+        _log.warning(
+            "note: train_batch_size is %d, of %d rows: an epoch is less than a step",
+            *found,
+        )
     evaluated = {}
     if settings.eval_steps or settings.do_eval:
         evaluated = data.of_split(settings.eval_split, need_labels=True)

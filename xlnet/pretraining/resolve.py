@@ -378,6 +378,8 @@ def note_trained_on(held_out: Manifest, manifest: Manifest) -> None:
     content = made.get("input_content")
     is_same = content is not None and content == other.get("input_content")
     is_other_part = made.get("split") == "heldout" and other.get("split") == "train"
+    if made.get("heldout_share", 0) > other.get("heldout_share", 0):
+        is_other_part = False
     if held_out.digest == manifest.digest or is_same and not is_other_part:
         _log.warning(
             "note: eval_record_info_dir: its text is trained on: their loss says little about "

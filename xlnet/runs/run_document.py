@@ -27,7 +27,7 @@ from xlnet.settings.network import (
     XLNetConfig,
 )
 from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.settings.training import BEST, EVALUATIONS_NAME, RELEASED_NAME, RUN_NAME
+from xlnet.settings.training import BEST, RELEASED_NAME, RUN_NAME
 from xlnet.support import files
 from xlnet.support.errors import UserError, wrong
 
@@ -338,9 +338,8 @@ def check_resumed(
         return
     # Nothing resumes, and training would replace the best model.
     best = os.path.join(now.directory, BEST)
-    is_of_run = os.path.exists(os.path.join(now.directory, EVALUATIONS_NAME))
-    if checkpoint.newest(best) and not is_of_run:
-        found = f"a model in {best} without its run"
+    if checkpoint.newest(best):
+        found = f"a model in {best}, and no checkpoint to resume from"
         raise wrong("model_dir", found, "another directory")
 
 

@@ -94,7 +94,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         help="interval between log lines [steps]; if not given, a twentieth of the training, at "
         "most 50",
     )
-    max_save: int = same_as(RunSettings, "max_save", default=1)
+    max_save: int = same_as(RunSettings, "max_save", default=2)
     # What to do: train, evaluate, predict; on which split, and where the results go.
     do_train: bool = setting(
         False,
@@ -126,7 +126,7 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     )
     eval_all_ckpt: bool = setting(
         False,
-        "evaluate every checkpoint in model_dir",
+        "evaluate every checkpoint in model_dir, of which --max_save=0 keeps all",
         help_group=HelpGroup.ORIGINAL,
         belongs_to=None,
     )
@@ -604,7 +604,7 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model
     @property
     def evaluates_predict_file(self) -> bool:
         """Whether `predict_file` is the `dev_file`, too, as in the original program."""
-        evaluates = self.do_eval or self.do_train
+        evaluates = self.do_eval or self.do_train or self.do_prepro
         return evaluates and not self.dev_file and self.predict_file not in (None, "-")
 
     @property

@@ -124,8 +124,10 @@ def load(module: str | None) -> list[type[Task]]:
         return []
     own = []
     for part in vars(own_modules.load(module, "own_module")).values():
-        if _name_of(part) and _name_of(part) not in _OURS:
-            own.append(register(part))
+        name = _name_of(part)
+        registered = TASK_TYPES.get(name), TASKS.get(name)
+        if name and name not in _OURS and part in registered:
+            own.append(part)
     if not own:
         found, expected = "no task type", "NAME = xlnet.tasks.register(...)"
         raise wrong(f"own_module: {module}", found, expected)

@@ -253,7 +253,8 @@ class MultipleChoice(Classification):
             first = _FIRST[self.columns.label_form]
             names = tuple(str(first + number) for number in numbers)
         for row in rows:
-            if row.label not in names:
+            # A row of another number of answers is refused where it is read again.
+            if len(row.pairs) == len(names) and row.label not in names:
                 where = f"{path}: column {self.columns.label[0]}"
                 found = f"the label '{row.label:.{_LONGEST_SHOWN}}'"
                 raise wrong(where, found, f"one of {', '.join(names)}", "--label_form")
