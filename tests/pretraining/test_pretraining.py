@@ -50,7 +50,7 @@ OWN_MODULE = ROOT / "examples" / "own_pretraining" / "left_to_right.py"
 
 def test_an_order_and_an_objective_of_ones_own(place, tmp_path, monkeypatch):
     """Trained, evaluated and resumed by the flags; another content of the module is refused."""
-    module = tmp_path / "mine.py"
+    module = tmp_path / "my_order.py"
     module.write_text(OWN_MODULE.read_text())
     # Weights that are large enough for attention to matter before it has learned anything.
     each = dict(eval_record_info_dir=place / "heldout", init_std=0.5, train_steps=2)
