@@ -102,9 +102,10 @@ for words in (["predict", "--model_dir=model", "--input=missing.csv"], ["predict
 """)
     done = start([sys.executable, str(path)], cwd=tmp_path)
     lines = done.communicate()[1].splitlines()
-    assert [line for line in lines if line.isdecimal()] == ["1", "2", "2", "1"], lines
-    assert len(lines) == 8 and "twice" not in "".join(lines)
-    assert "--model_dir is required" in lines[4]  # not that of the call before
+    found = [line for line in lines if line.isdecimal()]
+    assert found == ["1", "0", "2", "2", "0", "1"], lines
+    assert len(lines) == 10 and "twice" not in "".join(lines)
+    assert "--model_dir is required" in lines[5]  # not that of the call before
 
 
 def test_a_name_that_is_not_utf8_is_refused():
