@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import html
 import inspect
@@ -125,20 +126,17 @@ def anchor(command: str, flag: str = "") -> str:
 def program_of(command: commands.Command) -> tuple[str, Sequence[type]]:
     """(the purpose of a program with examples, its groups of settings).
 
-    They are the arguments with which it calls `run` of `xlnet.commands.cli`.
+    They are the arguments of its `command` of `xlnet.commands.cli`, whose block is not run.
     """
     found = []
 
-    def remember(
-        main: object,
-        *groups: type,
-        about: str = "",
-        **others: object,
-    ) -> None:
-        found.append((about or main.__doc__ or "", groups))
+    def remember(*groups: type, about: str | None, **others: object) -> object:
+        found.append((about or "", groups))
+        raise InterruptedError
 
-    with mock.patch.object(cli, "run", remember):
-        command.run()
+    with mock.patch.object(cli, "command", remember):
+        with contextlib.suppress(InterruptedError):
+            command.run()
     return found[0]
 
 
