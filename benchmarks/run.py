@@ -64,6 +64,11 @@ class BenchmarkSettings:
         None,
         "Python with keras-hub, TensorFlow and JAX, from the same script; it has no pretraining",
     )
+    halves: bool = setting(
+        False,
+        "also time inference as two halves of a batch side by side, each "
+        "on half of the cores, as run_classifier.py answers on a CPU",
+    )
     xla: bool = setting(False, "also time training steps of this library with --xla")
     device: str = setting(
         "cpu",
@@ -88,8 +93,8 @@ def main(settings):
             raise wrong(name, python, "a program")
     if settings.compiled and not settings.huggingface:
         raise wrong("compiled", "no huggingface", "--huggingface")
-    if settings.device == "gpu" and settings.kerashub:
-        raise wrong("device", "gpu", "cpu, as of --kerashub")
+    if settings.device == "gpu" and (settings.kerashub or settings.halves):
+        raise wrong("device", "gpu", "cpu, as of --kerashub and --halves")
     if settings.device == "cpu" and settings.peak_tflops:
         raise wrong("peak_tflops", "device cpu", "--device=gpu")
     names = chosen("works", settings.works, WORKS)
@@ -112,6 +117,8 @@ def main(settings):
         work = WORKS[name]
         batch, length = settings.batch or work.batch, settings.length or work.length
         work = dataclasses.replace(work, batch=batch, length=length)
+        if settings.halves and work.kind == "infer" and batch % 2:
+            raise wrong("halves", f"{batch} rows", "an even number")
         for precision in precisions:
             title = f"{name} {work.batch} × {work.length}, {precision}"
             versions |= compare(title, work, precision, architecture, settings)
@@ -144,7 +151,6 @@ def device(name):
 def compare(title, work, precision, architecture, settings):
     """Times one work on all systems, prints their rows and ratios; returns the versions."""
     base = dict(
-        work=dataclasses.asdict(work),
         config=architecture,
         precision=precision,
         repeats=settings.repeats,
@@ -156,7 +162,7 @@ def compare(title, work, precision, architecture, settings):
     results = {}
     for system, python, worker, options in systems(work.kind, settings):
         try:
-            results[system] = measure(python, worker, dict(base, **options))
+            results[system] = measure(python, worker, work, dict(base, **options))
         except UserError as error:
             if system.startswith(OURS):
                 raise
@@ -184,8 +190,8 @@ def compare(title, work, precision, architecture, settings):
 
 
 def systems(kind, settings):
-    """The systems that do a kind of work, this library first: (name, Python, worker, its
-    options)."""
+    """The systems that do a kind of work, this library first: (name, Python, worker, its options).
+    JAX has threads that cannot be limited here: it does not answer halves."""
     found = [(OURS, sys.executable, "time_xlnet.py", {})]
     if settings.recompute and kind != "infer":
         options = {"recompute": True}
@@ -202,16 +208,33 @@ def systems(kind, settings):
         for backend in ("tensorflow", "jax"):
             name, options = "KerasHub on " + backend, {"backend": backend}
             found.append((name, settings.kerashub, "time_kerashub.py", options))
-    return found
+    if not settings.halves or kind != "infer":
+        return found
+    with_halves = []
+    for name, python, worker, options in found:
+        with_halves.append((name, python, worker, options))
+        if options.get("backend") != "jax":
+            halves = dict(options, at_once=2)
+            with_halves.append((name + ", two halves", python, worker, halves))
+    return with_halves
 
 
-def measure(python, worker, options):
-    """Runs one worker; returns its measurements, the times as medians."""
+def measure(python, worker, work, options):
+    """Runs one worker; returns its measurements, the times as medians.
+
+    It does its part of the work's rows `at_once` times side by side, each on its part of the cores.
+    """
+    at_once = options.get("at_once", 1)
+    part = dataclasses.replace(work, batch=work.batch // at_once)
+    request = json.dumps(dict(options, work=dataclasses.asdict(part)))
     environment = dict(os.environ)
+    if at_once > 1:
+        threads = str(max(1, os.cpu_count() // at_once))
+        environment.update(TF_NUM_INTRAOP_THREADS=threads, OMP_NUM_THREADS=threads)
     if options["device"] == "cpu":
         environment["CUDA_VISIBLE_DEVICES"] = "-1"
     done = subprocess.run(
-        [python, os.path.join(ROOT, "benchmarks", worker), json.dumps(options)],
+        [python, os.path.join(ROOT, "benchmarks", worker), request],
         capture_output=True,
         text=True,
         env=environment,

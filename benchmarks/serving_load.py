@@ -16,6 +16,7 @@ import http.client
 import json
 import os
 import random
+import socket
 import subprocess
 import sys
 import tempfile
@@ -44,7 +45,7 @@ from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks import known
 
 _TIMEOUT = 300  # of a request [s]
-_PAUSE = 2  # in which a heavy request begins [s]
+_PAUSE = 2  # in which a heavy request begins, or what is left of it ends [s]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,12 +244,20 @@ def times(port, body, seconds):
 
 @contextmanager
 def repeated(port, body):
-    """A client that sends a request again and again until the end of the block."""
+    """A client that sends a request again and again, and leaves at the end of the block."""
     is_over = threading.Event()
+    connections = []
 
     def loop():
         while not is_over.is_set():
-            ask(port, body)
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_TIMEOUT)
+            connections.append(connection)
+            try:
+                connection.request("POST", "/v1/models/m:predict", body)
+                connection.getresponse().read()
+            except (OSError, http.client.HTTPException):
+                return  # it has left, or the server is gone
+            connection.close()
 
     thread = threading.Thread(target=loop, daemon=True)
     thread.start()
@@ -256,7 +265,10 @@ def repeated(port, body):
         yield
     finally:
         is_over.set()
+        if connections[-1].sock is not None:
+            connections[-1].sock.shutdown(socket.SHUT_RDWR)
         thread.join(_TIMEOUT)
+        time.sleep(_PAUSE)
 
 
 def show_generation(port, most, texts):

@@ -1,5 +1,6 @@
 """The pieces of work that are timed, and how: shared by all systems, needs only NumPy."""
 
+import concurrent.futures
 import dataclasses
 import json
 import resource
@@ -61,6 +62,19 @@ def batch(work, vocabulary, seed=0):
     return arrays
 
 
+def side_by_side(step, number):
+    """`number` calls of `step` at once, each in a thread, as one step."""
+    if number == 1:
+        return step
+    pool = concurrent.futures.ThreadPoolExecutor(number)
+
+    def steps():
+        for running in [pool.submit(step) for _ in range(number)]:
+            running.result()
+
+    return steps
+
+
 def measure(step, options, version, peak_gib=None):
     """Times calls of `step`, then prints the measurements of this process as one JSON line, for
     run.py: wall and processor times [s].
@@ -70,10 +84,11 @@ def measure(step, options, version, peak_gib=None):
 
     peak_gib: function that returns the peak memory of a GPU; None: that of this process.
     """
+    steps = side_by_side(step, options.get("at_once", 1))
     wall, processor = [], []
     for call in range(options["warm_up"] + options["repeats"]):
         start, start_processor = time.perf_counter(), time.process_time()
-        step()
+        steps()
         if call >= options["warm_up"]:
             wall.append(time.perf_counter() - start)
             processor.append(time.process_time() - start_processor)

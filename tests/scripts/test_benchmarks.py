@@ -60,22 +60,35 @@ def test_parameters_are_those_of_the_released_models():
     assert costs.parameters(large) == 360268800 + 32000
 
 
+@pytest.mark.skipif(ON_GPU, reason="is about machines without one")
+def test_without_a_gpu_nothing_is_timed(capsys):
+    with pytest.raises(UserError, match="device: found TensorFlow finds no GPU"):
+        run.main(run.BenchmarkSettings(device="gpu", works="infer"))
+    assert not capsys.readouterr().out
+
+
 def test_benchmark_prints_its_table():
     """A rival that cannot do the work, here a Python that has none, has a row that says why."""
     rivals = [f"--{name}={sys.executable}" for name in ("huggingface", "kerashub")]
     done = subprocess.run(
-        RUN + rivals + ["--batch=2", "--length=16", "--repeats=1", "--warm_up=1"],
+        RUN
+        + rivals
+        + ["--halves", "--batch=2", "--length=16", "--repeats=1", "--warm_up=1"],
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
     for system in ("KerasHub on tensorflow", "KerasHub on jax"):
         assert f"| infer 2 × 16, fp32 | {system} | time_kerashub.py with" in done.stdout
-    rows = [line for line in done.stdout.splitlines() if "| this library" in line]
-    (cells,) = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
-    assert cells[0] == "infer 2 × 16, fp32" and float(cells[5]) > 0
-    tokens, seconds = float(cells[4]), float(cells[2])
-    assert abs(tokens * seconds - 32) <= tokens * 1e-4  # seconds have four decimals
+    rows = []
+    for line in done.stdout.splitlines():
+        if "| this library" in line:
+            rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    assert [row[1] for row in rows] == ["this library", "this library, two halves"]
+    for cells in rows:
+        assert cells[0] == "infer 2 × 16, fp32" and float(cells[5]) > 0
+        tokens, seconds = float(cells[4]), float(cells[2])
+        assert abs(tokens * seconds - 32) <= tokens * 1e-4  # seconds have four decimals
 
 
 @pytest.mark.parametrize(
@@ -84,10 +97,7 @@ def test_benchmark_prints_its_table():
         (dict(works="sleep"), "works: found sleep, expected pretrain, "),
         (dict(compiled=True), "compiled: found no huggingface"),
         (dict(peak_tflops=312.0), "peak_tflops: found device cpu"),
-        (
-            dict(device="gpu", kerashub=sys.executable),
-            "device: found gpu, expected cpu",
-        ),
+        (dict(device="gpu", halves=True), "device: found gpu, expected cpu"),
         (dict(kerashub="/no/such/python"), "kerashub: found /no/such/python"),
     ),
 )
