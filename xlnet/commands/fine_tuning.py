@@ -37,19 +37,19 @@ def main(
         device = dataclasses.replace(device, num_core_per_host=1)
     known.load(settings.own_module)
     given = set(cli.given_names())
-    # A training that resumes has the files that it began with.
-    resumes = settings.do_train and task_settings.read_model(settings.model_dir)
     if isinstance(settings, SpanSettings):
+        # A training that resumes has the files that it began with.
+        resumes = settings.do_train and task_settings.read_model(settings.model_dir)
         if settings.evaluates_predict_file and not resumes:
             settings = dataclasses.replace(settings, dev_file=settings.predict_file)
             given.add("dev_file")
-    if isinstance(settings, SpanSettings) and settings.do_prepro:
-        system.import_tensorflow()
-        from xlnet.finetuning import data
+        if settings.do_prepro:
+            system.import_tensorflow()
+            from xlnet.finetuning import data
 
-        data.make_records(settings)
-        if not settings.does_run:
-            return
+            data.make_records(settings)
+            if not settings.does_run:
+                return
     run = task_settings.resolve_run(settings, network, optimization, given)
     fine_tune(run, device.devices())
 

@@ -47,9 +47,6 @@ class Evaluator:
         # training, evaluation and prediction of the same rows need not run the network again.
         self._predicted: list[tuple[int, list, Predictions]] = []
         self._reported: set[tuple[str, int]] = set()  # (split, step)
-        self._noted: set[str] = (
-            set()
-        )  # splits of whose texts it is said that they are cut
         # Parts of a batch are predicted in parallel, except with training, whose step needs all
         # cores.
         at_once = 1 if self._settings.do_train else devices.parallel_batches
@@ -257,8 +254,7 @@ class Evaluator:
                 add(int(outputs["is_first"].sum()))
         predictions, counts = join(parts, self._tuned)
         cut = int(counts.is_cut.sum())
-        if cut and split not in self._noted:
-            self._noted.add(split)
+        if cut and not any(split == reported for reported, _ in self._reported):
             _log.warning("note: %d of %d rows: %s", cut, len(rows), encoding.CUT_WORDS)
         self._predicted.append((step, texts, predictions))
         return predictions

@@ -248,7 +248,7 @@ class ServedModel:
         result = found.result
         # By the names of an exported model; a score stands for itself.
         if call.signature == "text" and hasattr(result, "named"):
-            result = result.named(self.labels)
+            result = result.named()
         unknown = found.unknown_tokens
         return Answer(
             _plain(result),

@@ -70,9 +70,8 @@ class Computing:
         self._one_batch = asyncio.Semaphore(1)  # of short requests: batches grow
         self._gathered: dict[str, list[_Waiting]] = {}  # of each call
         self._tasks: set[asyncio.Task[None]] = set()
-        self._last_shared = (
-            -math.inf
-        )  # when a request came while another one was answered
+        # When a request came while another one was answered.
+        self._last_shared = -math.inf
         self._threads = concurrent.futures.ThreadPoolExecutor(limits.MAX_THREADS)
 
     @contextlib.contextmanager

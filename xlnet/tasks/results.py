@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 
@@ -35,8 +35,8 @@ class Label(NamedTuple):
     probability: float
     probabilities: dict[str, float]  # of all labels
 
-    def named(self, names: Sequence[str]) -> dict[str, Any]:
-        """As of an exported model; names: of all labels."""
+    def named(self) -> dict[str, Any]:
+        """As of an exported model."""
         probabilities = list(self.probabilities.values())
         return {"label": self.label, "probabilities": probabilities}
 
@@ -47,9 +47,9 @@ class Labels(NamedTuple):
     labels: tuple[str, ...]
     probabilities: dict[str, float]  # of all labels, independent of each other
 
-    def named(self, names: Sequence[str]) -> dict[str, Any]:
-        """As of an exported model; names: of all labels."""
-        are_labels = [name in self.labels for name in names]
+    def named(self) -> dict[str, Any]:
+        """As of an exported model."""
+        are_labels = [name in self.labels for name in self.probabilities]
         probabilities = list(self.probabilities.values())
         return {"is_label": are_labels, "probabilities": probabilities}
 
@@ -61,8 +61,8 @@ class Choice(NamedTuple):
     label: str  # its name in the files of the training data
     probabilities: tuple[float, ...]  # of all answers
 
-    def named(self, names: Sequence[str]) -> dict[str, Any]:
-        """As of an exported model; names: of the answers."""
+    def named(self) -> dict[str, Any]:
+        """As of an exported model."""
         return {"label": self.label, "probabilities": list(self.probabilities)}
 
 
@@ -93,9 +93,9 @@ class Answer(NamedTuple):
     best: tuple[Span, ...]  # the best spans, whether there is an answer or not
     null_probability: float  # of no answer
 
-    def named(self, names: Sequence[str]) -> dict[str, Any]:
-        """As of an exported model; names: not used. "probability" is that of the best span, also
-        where there is no answer."""
+    def named(self) -> dict[str, Any]:
+        """As of an exported model. "probability" is that of the best span, also where there is no
+        answer."""
         return {
             "answer": self.text,
             "start": -1 if self.start is None else self.start,
@@ -124,7 +124,7 @@ class Tagged(NamedTuple):
     tags: tuple[str, ...]
     entities: tuple[Entity, ...]
 
-    def named(self, names: Sequence[str]) -> dict[str, Any]:
+    def named(self) -> dict[str, Any]:
         """As of an exported model."""
         return {
             "words": list(self.words),
