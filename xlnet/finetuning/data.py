@@ -23,9 +23,8 @@ from xlnet.tasks.task import Row, expand_split, splits_of
 
 _log = logging.getLogger(__name__)
 
-MOST_LENGTHS = (
-    6  # of batches, where XLA compiles the step: it makes a program for each length
-)
+# Of batches, where XLA compiles the step: it makes a program for each length.
+MOST_LENGTHS = 6
 
 
 def compiled_multiple(max_seq_length: int, multiple: int) -> int:

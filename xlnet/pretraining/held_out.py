@@ -41,7 +41,7 @@ def evaluate(run: PretrainingRun) -> dict[str, Any]:
 
 
 class HeldOut:
-    """Evaluates checkpoints on the held-out records of a run, on the devices of training."""
+    """Evaluates checkpoints on the held-out records of a run, on the first device of training."""
 
     evaluates_start = True
 
@@ -104,7 +104,7 @@ def outputs(run: PretrainingRun, features: dict[str, tf.Tensor]) -> dict[str, An
         results["label"] = batch["label"]
         results["continues"] = tf.argmax(segment_logits, axis=1)
     # The memory is updated before the losses can be read, as the next batch continues the text
-    # streams. Each device has a memory, which is cleared where a stream starts.
+    # streams. It is cleared where a stream starts.
     updates = [memory.update(kept["memory"])] if memory else []
     with tf.control_dependencies(updates):
         results["losses"] = tf.identity(losses)
@@ -112,8 +112,7 @@ def outputs(run: PretrainingRun, features: dict[str, tf.Tensor]) -> dict[str, An
 
 
 def _result(batches: Sequence[dict[str, np.ndarray]]) -> dict[str, float]:
-    """The metrics over all batches of `outputs`. The sums are exact, so they do
-    not depend on which device was first."""
+    """The metrics over all batches of `outputs`."""
     # This is one mean over all targets; a mean of the means of batches would weight targets
     # differently, as batches have different numbers of them.
     sums, counts = [], []

@@ -25,9 +25,8 @@ from xlnet.settings.training import OptimizationSettings
 from xlnet.support.errors import wrong
 from xlnet.tasks import known
 
-MAX_SEQ_LENGTH = (
-    512  # of a model that is only pretrained: that of its pretraining [tokens]
-)
+# Of a model that is only pretrained: that of its pretraining [tokens].
+MAX_SEQ_LENGTH = 512
 
 _SETTINGS: dict[str, type[ClassifierSettings | TaggerSettings | SpanSettings]] = {
     ClassifierSettings.program: ClassifierSettings,

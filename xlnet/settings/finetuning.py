@@ -11,9 +11,8 @@ from xlnet.settings.training import OptimizationSettings, RunSettings
 from xlnet.support.errors import wrong
 
 MIN_SEQ_LENGTH = 4  # `A <sep> B <sep> <cls>`, with one token of text
-QUESTION_SPECIAL_TOKENS = (
-    3  # <sep> <sep> <cls> of a paragraph's window with its question
-)
+# <sep> <sep> <cls> of a paragraph's window with its question.
+QUESTION_SPECIAL_TOKENS = 3
 
 _THRESHOLD = 0.5  # of a label's probability
 

@@ -75,9 +75,8 @@ def _without_keras() -> Iterator[None]:
 
 # ---- the cores of a job or a container
 
-_QUOTA = (
-    "/sys/fs/cgroup/cpu.max"  # of a container, as Docker's --cpus: quota and period
-)
+# Of a container, as Docker's --cpus: quota and period.
+_QUOTA = "/sys/fs/cgroup/cpu.max"
 
 
 def available_cores() -> int:

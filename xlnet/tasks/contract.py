@@ -33,9 +33,8 @@ from xlnet.tasks.files.parsing import TableReader
 from xlnet.tasks.metrics import Metric
 from xlnet.tasks.task import Row
 
-THRESHOLD = (
-    0.5  # of a label's probability, where labels are independent or there are two
-)
+# Of a label's probability, where labels are independent or there are two.
+THRESHOLD = 0.5
 LABELS_SHOWN = 20  # maximum number of labels that are named, and whose tables are shown
 
 # Options of the loss in training. class_weights: floats [L], weights of the rows by their label, or
