@@ -10,8 +10,6 @@ MAX_WAITING = 1024  # instances of all requests that wait or are computed
 MAX_BATCH = 32  # instances of several requests that are computed together
 MAX_SHORT = 4000  # of an instance that is computed together with others [characters]
 GATHER_SECONDS = 0.03  # in which prompts arrive that are continued together
-# After two requests at the same time, in which prompts are gathered.
-SHARED_SECONDS = 1.0
 # Tokens in a call of the network: how long others wait for their turn. More of them use a CPU no
 # better.
 CALL_TOKENS_CPU, CALL_TOKENS_GPU = 512, 8192

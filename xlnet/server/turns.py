@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import math
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -70,8 +68,6 @@ class Computing:
         self._one_batch = asyncio.Semaphore(1)  # of short requests: batches grow
         self._gathered: dict[str, list[_Waiting]] = {}  # of each call
         self._tasks: set[asyncio.Task[None]] = set()
-        # When a request came while another one was answered.
-        self._last_shared = -math.inf
         self._threads = concurrent.futures.ThreadPoolExecutor(limits.MAX_THREADS)
 
     @contextlib.contextmanager
@@ -100,8 +96,6 @@ class Computing:
           batch: what it is computed together with, a name that equal calls share; None: alone.
           keeps_tokens: whether it keeps tokens on the device.
         """
-        if self._tasks:
-            self._last_shared = time.monotonic()
         one = _Waiting(rows, asyncio.get_running_loop().create_future())
         name = str(id(one)) if batch is None else batch
         self._gathered.setdefault(name, []).append(one)
@@ -120,14 +114,12 @@ class Computing:
         context: Any = contextlib.AsyncExitStack()
         if keeps_tokens:
             context = self.reading
+            # Prompts are continued by many calls of the network, each of which costs about as much
+            # for twenty of them as for one: others are waited for.
+            if is_batch:
+                await asyncio.sleep(limits.GATHER_SECONDS)
         elif is_batch:
             context = self._one_batch
-        # Prompts are continued by many calls of the network, each of which costs about as much for
-        # twenty of them as for one: where several clients ask, others are waited for. A client that
-        # is alone never waits.
-        is_shared = time.monotonic() - self._last_shared < limits.SHARED_SECONDS
-        if is_batch and keeps_tokens and is_shared:
-            await asyncio.sleep(limits.GATHER_SECONDS)
         answers: list = []
         error: Exception | None = None
         async with context:
