@@ -39,7 +39,7 @@ class BenchmarkSettings:
     """run.py: what to time, how often."""
 
     model_config_path: str = setting(
-        os.path.join(ROOT, "configs/model/base.json"),
+        "base",
         "JSON with the architecture; weights are random",
     )
     works: str = setting(

@@ -56,7 +56,7 @@ class LoadBenchmark(Settings):
         "SentencePiece model of as many pieces as the network has"
     )
     model_config_path: str = setting(
-        os.path.join(ROOT, "configs/model/base.json"),
+        "base",
         "JSON with the architecture; weights are random",
     )
     seconds: float = setting(

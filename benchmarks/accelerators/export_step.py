@@ -3,7 +3,7 @@ and for a small network also its inputs and outputs.
 
     python benchmarks/accelerators/export_step.py steps/pretrain '{"work": "pretrain", "batch": 32}'
     python benchmarks/accelerators/export_step.py steps/check '{"work": "pretrain", "batch": 2,
-        "length": 32, "memory": 16, "targets": 6, "config": "configs/model/tiny.json",
+        "length": 32, "memory": 16, "targets": 6, "config": "tiny",
         "precision": "fp32"}'
 
 Needs no GPU: TensorFlow makes the same HLO for a CPU, before any optimization. The network is that
@@ -28,8 +28,10 @@ def options_of(text):
     """The work, the architecture and the options of time_xlnet.build."""
     import work as works
 
+    from xlnet.settings.network import XLNetConfig
+
     given = dict(
-        {"work": "pretrain", "precision": "bf16", "config": "configs/model/base.json"},
+        {"work": "pretrain", "precision": "bf16", "config": "base"},
         **json.loads(text),
     )
     sizes = {}
@@ -37,8 +39,7 @@ def options_of(text):
         if name in given:
             sizes[name] = given.pop(name)
     work = dataclasses.replace(works.WORKS[given.pop("work")], **sizes)
-    with open(given.pop("config"), encoding="utf-8") as file:
-        config = json.load(file)
+    config = XLNetConfig(json_path=given.pop("config")).to_dict()
     config["n_layer"] = given.pop("n_layer", config["n_layer"])
     values = given.pop("values", config["d_model"] < 256)
     return (

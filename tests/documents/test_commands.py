@@ -37,7 +37,7 @@ README = {
         mkdir text
         cp sample_run/text/pretrain/train.txt text
         add xlnet_data_vocabulary --vocab_size=1000
-        add xlnet_pretrain --model_config_path=configs/model/tiny.json --precision=fp32
+        add xlnet_pretrain --model_config_path=tiny --precision=fp32
         add xlnet_pretrain --train_steps=2 --warmup_steps=1""",
     "xlnet classify --config=custom-base": """
         rm -rf model; ln -s sample_run/pretrained model

@@ -27,6 +27,7 @@ from xlnet.engine import loop, progress
 from xlnet.engine.devices import Devices
 from xlnet.model import stateless_random
 from xlnet.pretraining.held_out import outputs
+from xlnet.settings import presets
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PretrainingSettings
@@ -365,17 +366,16 @@ def describe_records(place, folder, num_streams, **shape):
     )
 
 
-@pytest.mark.parametrize(
-    "path", sorted(ROOT.glob("configs/pretrain/**/*.json")), ids=lambda path: path.stem
-)
-def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, path):
+@pytest.mark.parametrize("name, settings", presets.all_of("pretrain").items())
+def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, name, settings):
     """Up to the first step: its settings fit each other, and records of the shape that it names."""
-    preset = json.loads(path.read_text())
+    preset = dict(settings)
     about = preset.pop("about")
     flags = {"record_info_dir": tmp_path / "records", "model_dir": tmp_path / "model"}
-    if path.parent.name == "ablation":  # which has only what differs from row to row
+    is_ablation = name.startswith("ablation/")
+    if is_ablation:  # which has only what differs from row to row
         flags.update(
-            model_config_path="configs/model/tiny.json",
+            model_config_path="tiny",
             train_batch_size=8,
             perm_size=64,
             num_predict=128 // about["k"],
@@ -396,7 +396,7 @@ def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, path):
     )  # neither a TPU nor GPUs are looked for
     started = []
     monkeypatch.setattr(loop, "fit", lambda run, *_: started.append(run))
-    done = command.run("train_gpu.py", f"--config={path}", **flags)
+    done = command.run("train_gpu.py", f"--config={name}", **flags)
     assert done.returncode == 0, done.stderr
     (tmp_path / "model").mkdir()
     started[0].write_document()
@@ -407,7 +407,7 @@ def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, path):
         if name not in ("use_tpu", "model_config_path")
     }
     assert {name: kept[name] for name in taken} == taken
-    if path.parent.name != "ablation":
+    if not is_ablation:
         (job,) = started
         assert job.unit == ("tokens", about["tokens_per_step"])
         assert job.unit[1] * kept["train_steps"] == about["total_tokens"]

@@ -1,11 +1,9 @@
 """Presets: known settings, the memory and devices that they state; flags override them."""
 
 import dataclasses
-import json
 
 import pytest
 from helpers import command
-from helpers.paths import ROOT
 
 from xlnet.settings import presets
 from xlnet.settings.fields import check_value
@@ -14,11 +12,8 @@ from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks import known
 
-PRESETS = {
-    name: presets.read(name, "config", "finetune")
-    for name in presets.names("finetune")
-    if name != "tiny"  # for any task
-}
+PRESETS = presets.all_of("finetune")
+PRESETS.pop("tiny")  # for any task
 FIELDS = {
     field.name: field
     for group in (
@@ -131,7 +126,6 @@ def test_a_preset_is_read_before_flags(
 
 
 def test_presets_name_an_architecture():
-    for path in (ROOT / "configs" / "pretrain").glob("*.json"):
-        assert json.loads(path.read_text())["model_config_path"] in presets.names(
-            "model"
-        )
+    for name, preset in presets.all_of("pretrain").items():
+        if not name.startswith("ablation/"):
+            assert preset["model_config_path"] in presets.all_of("model")

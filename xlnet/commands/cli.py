@@ -59,7 +59,7 @@ def command(
     about: str | None,
     unused: Sequence[str] = (),
     positional: str = "",
-    preset_folder: str = "",
+    preset_table: str = "",
     elsewhere: Sequence[type] = (),
 ) -> Iterator[list[Any]]:
     """Parses the command line into settings, one object per group, for the block that is the
@@ -73,7 +73,7 @@ def command(
       unused: flags of the original implementation that are accepted; they have no effect unless a
         group has them.
       positional: the setting that has the arguments without a flag, joined by commas; "": none.
-      preset_folder: the part of `configs/` in which `--config` finds a name.
+      preset_table: the part of `configs/` in which `--config` finds a name.
       elsewhere: groups of other programs, whose settings a preset may have, without effect.
 
     Exit status: 0 done, 1 bad input (`UserError`) or a file that cannot be read or written, 2 bad
@@ -93,7 +93,7 @@ def command(
                 sys.exit(0)
             _parse(groups, positional)
             if FLAGS.config:
-                _preset = presets.read(FLAGS.config, "config", preset_folder)
+                _preset = presets.read(FLAGS.config, "config", preset_table)
                 _take_preset(groups, elsewhere)
             # Where the result goes to the standard output, the log does not.
             if "output" in FLAGS and files.is_standard_output(FLAGS.output):

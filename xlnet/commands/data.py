@@ -164,7 +164,7 @@ def run_make() -> None:
         CorpusSettings,
         about=make.__doc__,
         unused=cli.UNUSED,
-        preset_folder="pretrain",
+        preset_table="pretrain",
         elsewhere=OF_PRETRAINING,
     ) as settings:
         make(*settings)
@@ -175,7 +175,7 @@ def run_beam() -> None:
         CorpusSettings,
         BeamSettings,
         about=beam.__doc__,
-        preset_folder="pretrain",
+        preset_table="pretrain",
         elsewhere=OF_PRETRAINING,
     ) as settings:
         beam(*settings)

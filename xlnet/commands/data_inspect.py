@@ -134,7 +134,7 @@ def run() -> None:
     with cli.command(
         InspectionSettings,
         about=inspect.__doc__,
-        preset_folder="pretrain",
+        preset_table="pretrain",
         elsewhere=OF_PRETRAINING,
     ) as settings:
         inspect(*settings)
@@ -144,7 +144,7 @@ def run_masks() -> None:
     with cli.command(
         MaskSettings,
         about=masks.__doc__,
-        preset_folder="pretrain",
+        preset_table="pretrain",
         elsewhere=OF_PRETRAINING,
     ) as settings:
         masks(*settings)

@@ -163,7 +163,7 @@ def _run(group: type[TaskSettings], about: str | None) -> None:
         TaskDeviceSettings,
         about=about,
         unused=cli.UNUSED,
-        preset_folder="finetune",
+        preset_table="finetune",
         elsewhere=(DeviceSettings,),
     ) as settings:
         main(*settings)

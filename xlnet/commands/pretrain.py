@@ -52,6 +52,6 @@ def run() -> None:
         DeviceSettings,
         about=__doc__,
         unused=cli.UNUSED,
-        preset_folder="pretrain",
+        preset_table="pretrain",
     ) as settings:
         main(*settings)

@@ -26,7 +26,7 @@ class XLNetConfig:
     """The architecture of an XLNet (paper, appendix A.4), equal for all uses of a checkpoint.
 
     Made from flags (`FLAGS`, any object with these attributes), from a released
-    `xlnet_config.json` (`json_path`, or the name of one of `configs/model/`), or by keyword; from
+    `xlnet_config.json` (`json_path`, or a name in `configs/model.json`), or by keyword; from
     exactly one of the three.
 
     Raises:
