@@ -255,7 +255,7 @@ SHAPES = {
 
 def read_json(text):
     with contextlib.suppress(ValueError):
-        files.parse_json(text, has_rows=True)
+        files.parse_json(text)
 
 
 def table(name):

@@ -140,7 +140,7 @@ def export(prefix: str, directory: str) -> None:
     weights where the run kept them, its step if it has one, and the files next to it that are
     needed to use them."""
     os.makedirs(directory, exist_ok=True)
-    files.remove_unfinished(os.path.join(directory, ""))
+    files.remove_unfinished(directory)
     for name in _SIDECARS:
         path = os.path.join(os.path.dirname(prefix), name)
         copy = os.path.join(directory, name)

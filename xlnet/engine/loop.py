@@ -16,14 +16,13 @@ from xlnet.engine import checkpoint, progress, recurrent_memory
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.estimator import Estimator, Training, TrainingRun
 from xlnet.engine.progress import Progress
-from xlnet.settings.training import JOURNAL_NAME, RUN_NAME
+from xlnet.settings.training import CACHE, JOURNAL_NAME, RUN_NAME
 from xlnet.support import files, system
 from xlnet.support.errors import Unfinished
 
 _log = logging.getLogger(__name__)
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
-LOCK = "training.lock"  # in a model directory; locked by the process that trains there
 
 
 class Evaluator(Protocol):
@@ -112,7 +111,7 @@ def _locked(run: TrainingRun) -> contextlib.AbstractContextManager[Any]:
     if not run.devices.is_chief:
         return contextlib.nullcontext()
     model_dir = run.settings.model_dir
-    path = os.path.join(model_dir, LOCK)
+    path = os.path.join(model_dir, CACHE, "training.lock")
     return system.locked(path, f"model_dir: a run trains in {model_dir}")
 
 
@@ -135,7 +134,7 @@ def _resume(
     first = checkpoint.step_of(model_dir)
     is_evaluated = selection.go_back_to(first)
     if run.devices.is_chief:
-        files.remove_unfinished(os.path.join(model_dir, ""))
+        files.remove_unfinished(model_dir)
         checkpoint.remove_unfinished(model_dir)
         recurrent_memory.forget(model_dir)
         selection.replace_later(first)

@@ -9,7 +9,6 @@ import glob
 import hashlib
 import io
 import json
-import math
 import os
 import shutil
 import sys
@@ -83,9 +82,8 @@ def replacing(path: str, is_lasting: bool = True) -> Iterator[str]:
 
 
 def _temporary(path: str) -> str:
-    """A name next to a path that no other process has, on any machine; it ends in the number of
-    this process (`remove_unfinished`)."""
-    return f"{path}.partial-{uuid.uuid4().hex[:8]}-{os.getpid()}"
+    """A name next to a path that no other process has, on any machine."""
+    return f"{path}.partial-{uuid.uuid4().hex[:8]}"
 
 
 @contextlib.contextmanager
@@ -95,7 +93,6 @@ def new_directory(path: str) -> Iterator[str]:
     if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
         raise wrong(path, "what is there already", "a new or an empty directory")
     path = os.path.realpath(path)  # a link would not be replaced by a directory
-    remove_unfinished(path)
     temporary = _temporary(path)
     os.makedirs(temporary)
     try:
@@ -105,25 +102,10 @@ def new_directory(path: str) -> Iterator[str]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def remove_unfinished(start: str) -> None:
-    """Removes the temporary files and directories of `replacing` and `new_directory` whose names
-    begin with `start`, and whose process has ended."""
-    # Only processes of this host are known, so this must not be called where other hosts write.
-    for path in glob.glob(glob.escape(start) + "*.partial-*"):
-        number = path.rpartition("-")[2]
-        if not number.isdecimal():
-            continue
-        process = int(number)
-        # a killed run may have had our number: in containers it is often 1
-        is_alive = process != os.getpid()
-        try:
-            os.kill(process, 0)
-        except ProcessLookupError:
-            is_alive = False
-        except PermissionError:  # of somebody else
-            continue
-        if is_alive:
-            continue
+def remove_unfinished(directory: str) -> None:
+    """Removes the temporary files and directories of `replacing` and `new_directory` that killed
+    processes have left in a directory, in which nobody else writes now."""
+    for path in glob.glob(os.path.join(glob.escape(directory), "*.partial-*")):
         if os.path.isdir(path):
             shutil.rmtree(path)
         else:
@@ -155,36 +137,24 @@ def write_lines(path: str, lines: Iterable[str]) -> None:
 
 def write_json(path: str, value: object) -> None:
     """Writes `value` as indented JSON, as `write_text` does. NaN, which JSON does not have, is
-    null."""
-    value = _without_nan(value)
-    text = json.dumps(value, indent=2, ensure_ascii=False)
+    null, and so is infinity."""
+    valid = json.loads(json.dumps(value), parse_constant=lambda _: None)
+    text = json.dumps(valid, indent=2, ensure_ascii=False)
     write_text(path, text + "\n")
 
 
-def _without_nan(value: Any) -> Any:
-    """The value with null in place of NaN and infinity, which JSON does not have."""
-    if isinstance(value, dict):
-        return {key: _without_nan(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_without_nan(each) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
-def parse_json(text: str | bytes, has_rows: bool = False) -> Any:
+def parse_json(text: str | bytes) -> Any:
     """The value of JSON, as text or in one of its encodings; a ValueError if it is not JSON.
 
-    In rows NaN is null: Python and pandas write it for a missing value.
+    NaN is null: Python and pandas write it for a missing value.
     """
-    constant = _constant_of_rows if has_rows else None
     try:
-        return json.loads(text, parse_constant=constant, object_pairs_hook=_unique)
+        return json.loads(text, parse_constant=_constant, object_pairs_hook=_unique)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
-def _constant_of_rows(name: str) -> float | None:
+def _constant(name: str) -> float | None:
     return None if name == "NaN" else float(name)
 
 

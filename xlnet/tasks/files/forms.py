@@ -211,7 +211,7 @@ def _quoted(
 def parsed(text: str) -> Any:
     """The value of JSON, in which NaN is null, or its ValueError."""
     try:
-        return files.parse_json(text, has_rows=True)
+        return files.parse_json(text)
     except ValueError as e:
         return ValueError(f"not valid JSON: {e}")
 
