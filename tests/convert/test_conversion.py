@@ -52,9 +52,8 @@ class Folder:
         save_file(tensors, self.path / "model.safetensors")
         return self
 
-    def convert(self, target, length=None, **columns):
-        columns.setdefault("choice_columns", None)
-        conversion.from_huggingface(str(self.path), str(target), columns, length)
+    def convert(self, target, **columns):
+        conversion.from_huggingface(str(self.path), str(target), columns)
         return checkpoint.read_weights(checkpoint.resolve(str(target)))
 
     def assert_comes_back(self, target, back):
@@ -255,7 +254,8 @@ def test_labels_and_type_of_task_go_with_the_model(
         for name in ("logits_proj.weight", "logits_proj.bias"):
             tensors[name] = tensors[name][:1]
         model.write(tensors)
-    model.convert(tmp_path / "ours", 77, text_b_column="other")
+    model.edit_tokenizer(model_max_length=77)
+    model.convert(tmp_path / "ours", text_b_column="other")
     document = stored(tmp_path / "ours", "run.json")
     assert (document["task"]["kind"], document["task"]["labels"]) == (kind, labels)
     assert document["task"]["columns"]["text_b"] == ["other"]

@@ -70,18 +70,8 @@ def random_weights(config, outputs, rng):
     """A checkpoint's arrays of a fine-tuned classifier: no mask embedding, no LM bias."""
     from xlnet.convert import weights
 
-    pairs = [
-        *weights.network(config, "transformer."),
-        *weights.dense(
-            "model/sequnece_summary/summary",
-            "sequence_summary.summary",
-            config.d_model,
-            config.d_model,
-        ),
-        *weights.output_layer(
-            config, weights.SEQUENCE, "classification_custom", outputs
-        ),
-    ]
+    scope = "classification_custom"
+    pairs = weights.pairs(config, weights.SEQUENCE, True, scope, outputs)
     return {
         pair.ours: rng.normal(0, 0.4, pair.shape).astype(np.float32)
         for pair in pairs

@@ -38,11 +38,6 @@ class ConversionSettings(Settings):
     spiece_model_file: Optional[str] = setting(
         None, "SentencePiece model; default: the one next to the input"
     )
-    text_a_column: str = same_as(
-        ClassifierSettings,
-        "text_a_column",
-        help="to ours: column of the text; a,b joins two",
-    )
     text_b_column: Optional[str] = same_as(
         ClassifierSettings, "text_b_column", help="to ours: column of the second text"
     )
@@ -50,13 +45,6 @@ class ConversionSettings(Settings):
         ClassifierSettings,
         "choice_columns",
         help="to ours: columns of the answers of a multiple-choice model",
-    )
-    max_seq_length: Optional[int] = same_as(
-        ClassifierSettings,
-        "max_seq_length",
-        default=None,
-        help="to ours: tokens of an example, special ones included; default: their "
-        "model_max_length, or 512",
     )
 
 
@@ -90,8 +78,8 @@ def convert(settings: ConversionSettings) -> None:
     """Converts a folder that Hugging Face's library saved to a checkpoint of ours, or back.
 
     A folder with a config.json is theirs. Neither that library nor PyTorch is needed. A fine-tuned
-    model becomes a model directory, with which xlnet predict needs no other file; the columns are
-    those of the files to predict.
+    model becomes a model directory, with which xlnet predict needs no other file; a model of pairs
+    needs the name of the second text, one of multiple choice those of the answers.
 
     Examples:
       xlnet convert --input=folder_of_hugging_face --output=model
@@ -104,16 +92,11 @@ def convert(settings: ConversionSettings) -> None:
     devices.set_up_process()
     if conversion.is_theirs(settings.input):
         columns = {
-            "text_a_column": settings.text_a_column,
             "text_b_column": settings.text_b_column,
             "choice_columns": settings.choice_columns,
         }
         conversion.from_huggingface(
-            settings.input,
-            settings.output,
-            columns,
-            settings.max_seq_length,
-            settings.spiece_model_file,
+            settings.input, settings.output, columns, settings.spiece_model_file
         )
     else:
         conversion.to_huggingface(

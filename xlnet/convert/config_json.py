@@ -6,6 +6,7 @@ what a checkpoint of ours is, and `describe_theirs` turns them into a document a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,7 +47,7 @@ _THEIRS = {
     "tagging": (TOKENS, None),
     "spans": (SPANS, None),
 }
-_SCHEMES = ("bio2", "bioes", "bmes", sentences.PLAIN)
+_SCHEMES = ("bio2", "bioes", "bmes")
 
 _ACTIVATIONS = {  # theirs -> ours
     "relu": "relu",
@@ -69,31 +70,33 @@ _BEAMS = ("start_n_top", "end_n_top")  # of questions: options of our task
 _SHARED = ("clamp_len", "mem_len", "same_length")  # settings here under the same name
 
 # The entries, with that library's values of what a file leaves out.
-DEFAULTS: Mapping[str, Any] = {
-    "architectures": None,
-    "attn_type": "bi",
-    "bi_data": False,
-    "clamp_len": -1,
-    "d_head": None,
-    "d_inner": 4096,
-    "d_model": 1024,
-    "end_n_top": 5,
-    "ff_activation": "gelu",
-    "id2label": {"0": "LABEL_0", "1": "LABEL_1"},
-    "layer_norm_eps": 1e-12,
-    "mem_len": None,
-    "model_type": None,
-    "n_head": 16,
-    "n_layer": 24,
-    "problem_type": None,
-    "same_length": False,
-    "start_n_top": 5,
-    "summary_activation": "tanh",
-    "summary_type": "last",
-    "summary_use_proj": True,
-    "untie_r": True,
-    "vocab_size": 32000,
+DEFAULTS: Mapping[str, Any] = json.loads("""
+{
+  "architectures": null,
+  "attn_type": "bi",
+  "bi_data": false,
+  "clamp_len": -1,
+  "d_head": null,
+  "d_inner": 4096,
+  "d_model": 1024,
+  "end_n_top": 5,
+  "ff_activation": "gelu",
+  "id2label": {"0": "LABEL_0", "1": "LABEL_1"},
+  "layer_norm_eps": 1e-12,
+  "mem_len": null,
+  "model_type": null,
+  "n_head": 16,
+  "n_layer": 24,
+  "problem_type": null,
+  "same_length": false,
+  "start_n_top": 5,
+  "summary_activation": "tanh",
+  "summary_type": "last",
+  "summary_use_proj": true,
+  "untie_r": true,
+  "vocab_size": 32000
 }
+""")
 
 
 def read(given: Mapping[str, Any], path: str) -> dict[str, Any]:
@@ -160,20 +163,9 @@ def pairs(
 ) -> list[weights.Pair]:
     """The weights of both sides; scope: the name of our output layer."""
     name = values["architectures"][0]
-    found = weights.network(config, "" if name == NETWORK else "transformer.")
-    if name in _SUMMED_UP and values["summary_use_proj"]:
-        ours, theirs = "model/sequnece_summary/summary", "sequence_summary.summary"
-        found += weights.dense(ours, theirs, config.d_model, config.d_model)
+    has_summary = name in _SUMMED_UP and values["summary_use_proj"]
     outputs = 1 if values["problem_type"] == SCORE else len(values["id2label"])
-    return found + weights.output_layer(config, name, scope, outputs)
-
-
-def _find_type(entries: Mapping[str, Any]) -> str | None:
-    """The name of our task type for their model; None: it is only pretrained."""
-    for name, theirs in _THEIRS.items():
-        if theirs == (entries["architectures"][0], entries["problem_type"]):
-            return name
-    return None
+    return weights.pairs(config, name, has_summary, scope, outputs)
 
 
 def describe_theirs(
@@ -190,8 +182,9 @@ def describe_theirs(
       columns: of the files to predict, as of `ClassifierSettings`.
       max_seq_length: of a text [tokens].
     """
-    kind = _find_type(entries)
-    if not kind:
+    theirs = (entries["architectures"][0], entries["problem_type"])
+    kinds = [kind for kind, each in _THEIRS.items() if each == theirs]
+    if not kinds:  # it is only pretrained
         settings_of_run = {"clamp_len": entries["clamp_len"]}
         if entries["attn_type"] == "uni":
             settings_of_run["objective"] = "causal"
@@ -199,20 +192,12 @@ def describe_theirs(
             settings_of_run.update(same_length=True, mem_len=entries["mem_len"])
         text = run_document.text_of(tokenizer)
         return RunDocument("", None, settings_of_run, text=text)
-    names = entries["id2label"]
+    kind, names = kinds[0], entries["id2label"]
     labels: Sequence[str] = [names[str(id)] for id in range(len(names))]
     options: dict[str, Any] = {}
-    common: dict[str, Any] = dict(
-        task_name=known.CUSTOM,
-        data_dir="",
-        output_dir="",
-        model_dir="",
-        model_config_path="",
-        spiece_model_file=tokenizer.path,
-        max_seq_length=max_seq_length,
-    )
     # The settings with which our program would train the model.
     settings: FineTuningSettings
+    common: dict[str, Any] = {"model_dir": "", "max_seq_length": max_seq_length}
     if kind == "tagging":
         scheme = _scheme(labels)
         options = {"scheme": scheme, "is_spaced": True, "knows_spaces": True}
@@ -221,6 +206,13 @@ def describe_theirs(
         common.update((name, entries[name]) for name in _BEAMS)
         settings = SpanSettings(**common)
     else:
+        if kind == "multiple_choice":
+            choices = names_in(columns.get("choice_columns"))
+            if not choices:
+                raise wrong("choice_columns", "nothing", "the columns of the answers")
+            # The labels of the model if it has one for each column; else numbers from 0 on.
+            if names == DEFAULTS["id2label"] or len(labels) != len(choices):
+                labels = [str(number) for number in range(len(choices))]
         settings = ClassifierSettings(
             is_regression=kind == "regression",
             multi_label=kind == "multi_label",
@@ -229,13 +221,6 @@ def describe_theirs(
             **common,
             **columns,
         )
-    if kind == "multiple_choice":
-        choices = names_in(columns["choice_columns"])
-        if not choices:
-            raise wrong("choice_columns", "nothing", "the columns of the answers")
-        # The labels of the model if it has one for each column; else numbers from 0 on.
-        if names == DEFAULTS["id2label"] or len(labels) != len(choices):
-            labels = [str(number) for number in range(len(choices))]
     # The section `task` as training here would have written it.
     stored: dict[str, Any] = {
         "labels": None if kind == "regression" else labels,
@@ -251,8 +236,8 @@ def _scheme(tags: Sequence[str]) -> str:
     """The scheme whose tags these are."""
     for scheme in _SCHEMES:
         if set(sentences.all_tags(tags, scheme)) == set(tags):
-            break
-    return scheme
+            return scheme
+    return sentences.PLAIN
 
 
 def describe_ours(

@@ -31,7 +31,6 @@ def from_huggingface(
     source: str,
     target: str,
     columns: Mapping[str, Any],
-    max_seq_length: int | None = None,
     spiece_model_file: str | None = None,
 ) -> None:
     """Converts the folder `source` to the directory `target`, which must be new or empty.
@@ -44,7 +43,7 @@ def from_huggingface(
     config = config_json.architecture(entries, path)
     tokenizer = tokenizer_files.read(source, spiece_model_file)
     _check_size(tokenizer, config)
-    length = max_seq_length or tokenizer_files.max_length(source)
+    length = tokenizer_files.max_length(source)
     document = config_json.describe_theirs(entries, tokenizer, columns, length)
     scope = document.task["head"] if document.task else ""
     pairs = config_json.pairs(entries, config, scope)

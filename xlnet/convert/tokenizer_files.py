@@ -98,22 +98,42 @@ _Piece = ModelProto.SentencePiece
 # That library subtracts this from the scores of pieces such as "2010,", so that they are not used:
 # here they are split again (`tokenization`).
 _PENALTY = 100.0
-_WORDS = {
-    "type": "Metaspace",
-    "replacement": "\u2581",
-    "prepend_scheme": "always",
-    "split": True,
+# Of the file, all but the vocabulary and the normalizer. Its texts are A <sep> <cls>, or
+# A <sep> B <sep> <cls>, with segments 0, 1 and 2.
+_TEMPLATE = """
+{
+  "version": "1.0",
+  "truncation": null,
+  "padding": null,
+  "added_tokens": [],
+  "normalizer": {"type": "Sequence", "normalizers": []},
+  "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+    {"type": "WhitespaceSplit"},
+    {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": true}
+  ]},
+  "post_processor": {
+    "type": "TemplateProcessing",
+    "single": [
+      {"Sequence": {"id": "A", "type_id": 0}},
+      {"SpecialToken": {"id": "<sep>", "type_id": 0}},
+      {"SpecialToken": {"id": "<cls>", "type_id": 2}}
+    ],
+    "pair": [
+      {"Sequence": {"id": "A", "type_id": 0}},
+      {"SpecialToken": {"id": "<sep>", "type_id": 0}},
+      {"Sequence": {"id": "B", "type_id": 1}},
+      {"SpecialToken": {"id": "<sep>", "type_id": 1}},
+      {"SpecialToken": {"id": "<cls>", "type_id": 2}}
+    ],
+    "special_tokens": {}
+  },
+  "decoder": {"type": "Sequence", "decoders": [
+    {"type": "ByteFallback"},
+    {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": true}
+  ]},
+  "model": {"type": "Unigram"}
 }
-# A <sep> <cls>, or A <sep> B <sep> <cls>, with segments 0, 1 and 2.
-_FIRST: list[dict[str, Any]] = [
-    {"Sequence": {"id": "A", "type_id": 0}},
-    {"SpecialToken": {"id": "<sep>", "type_id": 0}},
-]
-_SECOND: list[dict[str, Any]] = [
-    {"Sequence": {"id": "B", "type_id": 1}},
-    {"SpecialToken": {"id": "<sep>", "type_id": 1}},
-]
-_LAST = {"SpecialToken": {"id": "<cls>", "type_id": 2}}
+"""
 
 
 def _normalizers(
@@ -159,35 +179,17 @@ def write_json(path: str, tokenizer: Tokenizer) -> None:
                     "normalized": False,
                 }
             )
-    special = {}
-    for text, id in (("<sep>", tokenizer.sep_id), ("<cls>", tokenizer.cls_id)):
-        special[text] = {"id": text, "ids": [id], "tokens": [text]}
-    has_bytes = bool(tokenizer.byte_ids)
-    decoders = [{"type": "ByteFallback"}, _WORDS]
+    values = json.loads(_TEMPLATE)
+    values["added_tokens"] = added
     table = model.normalizer_spec.precompiled_charsmap
     steps = _normalizers(tokenizer.uncased, tokenizer.keep_accents, table)
-    values = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": added,
-        "normalizer": {"type": "Sequence", "normalizers": steps},
-        "pre_tokenizer": {
-            "type": "Sequence",
-            "pretokenizers": [{"type": "WhitespaceSplit"}, _WORDS],
-        },
-        "post_processor": {
-            "type": "TemplateProcessing",
-            "single": [*_FIRST, _LAST],
-            "pair": [*_FIRST, *_SECOND, _LAST],
-            "special_tokens": special,
-        },
-        "decoder": {"type": "Sequence", "decoders": decoders} if has_bytes else _WORDS,
-        "model": {
-            "type": "Unigram",
-            "unk_id": tokenizer.unk_id,
-            "byte_fallback": has_bytes,
-            "vocab": vocabulary,
-        },
-    }
+    values["normalizer"]["normalizers"] = steps
+    special = values["post_processor"]["special_tokens"]
+    for text, id in (("<sep>", tokenizer.sep_id), ("<cls>", tokenizer.cls_id)):
+        special[text] = {"id": text, "ids": [id], "tokens": [text]}
+    values["model"].update(
+        unk_id=tokenizer.unk_id,
+        byte_fallback=bool(tokenizer.byte_ids),
+        vocab=vocabulary,
+    )
     files.write_text(path, json.dumps(values, ensure_ascii=False))

@@ -32,21 +32,78 @@ SPANS = "XLNetForQuestionAnswering"
 MASK_EMBEDDING = "model/transformer/mask_emb/mask_emb"
 LM_BIAS = "model/lm_loss/bias"
 _TIED_OUTPUT = "lm_loss.weight"  # in old files there: a copy of the word embedding
-_BIASES = ("r_w_bias", "r_r_bias", "r_s_bias")
 
 # How a variable of ours is stored there.
 _SAME, _TRANSPOSED = "same", "transposed"
 _STACKED = "stacked"  # [L,...] over the L tensors of the layers
 _TIED = "tied"  # each of the L tensors is equal to it
 
+# Our variable, their tensor, the shape of ours, and how it is stored there; "biases": stacked, or
+# tied if those of ours are. Of a name with {i} there is one for each layer.
+_NETWORK = """
+model/transformer/word_embedding/lookup_table transformer.word_embedding.weight V,D same
+model/transformer/mask_emb/mask_emb transformer.mask_emb 1,1,D same
+model/transformer/r_w_bias transformer.layer.{i}.rel_attn.r_w_bias L,N,H biases
+model/transformer/r_r_bias transformer.layer.{i}.rel_attn.r_r_bias L,N,H biases
+model/transformer/r_s_bias transformer.layer.{i}.rel_attn.r_s_bias L,N,H biases
+model/transformer/seg_embed transformer.layer.{i}.rel_attn.seg_embed L,2,N,H stacked
+model/transformer/layer_{i}/rel_attn/q/kernel transformer.layer.{i}.rel_attn.q D,N,H same
+model/transformer/layer_{i}/rel_attn/k/kernel transformer.layer.{i}.rel_attn.k D,N,H same
+model/transformer/layer_{i}/rel_attn/v/kernel transformer.layer.{i}.rel_attn.v D,N,H same
+model/transformer/layer_{i}/rel_attn/r/kernel transformer.layer.{i}.rel_attn.r D,N,H same
+model/transformer/layer_{i}/rel_attn/o/kernel transformer.layer.{i}.rel_attn.o D,N,H same
+model/transformer/layer_{i}/rel_attn/LayerNorm/gamma transformer.layer.{i}.rel_attn.layer_norm.weight D same
+model/transformer/layer_{i}/rel_attn/LayerNorm/beta transformer.layer.{i}.rel_attn.layer_norm.bias D same
+model/transformer/layer_{i}/ff/layer_1/kernel transformer.layer.{i}.ff.layer_1.weight D,F transposed
+model/transformer/layer_{i}/ff/layer_1/bias transformer.layer.{i}.ff.layer_1.bias F same
+model/transformer/layer_{i}/ff/layer_2/kernel transformer.layer.{i}.ff.layer_2.weight F,D transposed
+model/transformer/layer_{i}/ff/layer_2/bias transformer.layer.{i}.ff.layer_2.bias D same
+model/transformer/layer_{i}/ff/LayerNorm/gamma transformer.layer.{i}.ff.layer_norm.weight D same
+model/transformer/layer_{i}/ff/LayerNorm/beta transformer.layer.{i}.ff.layer_norm.bias D same
+"""  # noqa: E501
+_SUMMARY = """
+model/sequnece_summary/summary/kernel sequence_summary.summary.weight D,D transposed
+model/sequnece_summary/summary/bias sequence_summary.summary.bias D same
+"""
+# The output layer of each class; <scope>: its name here, if it has an output for each label.
+_OUTPUT_LAYERS = {
+    NETWORK: "",
+    LM: f"{LM_BIAS} lm_loss.bias V same",
+    SEQUENCE: """
+model/<scope>/logit/kernel logits_proj.weight D,C transposed
+model/<scope>/logit/bias logits_proj.bias C same
+""",
+    CHOICE: """
+logits/dense/kernel logits_proj.weight D,1 transposed
+logits/dense/bias logits_proj.bias 1 same
+""",
+    TOKENS: """
+model/<scope>/logit/kernel classifier.weight D,C transposed
+model/<scope>/logit/bias classifier.bias C same
+""",
+    SPANS: """
+start_logits/dense/kernel start_logits.dense.weight D,1 transposed
+start_logits/dense/bias start_logits.dense.bias 1 same
+end_logits/dense_0/kernel end_logits.dense_0.weight 2D,D transposed
+end_logits/dense_0/bias end_logits.dense_0.bias D same
+end_logits/LayerNorm/gamma end_logits.LayerNorm.weight D same
+end_logits/LayerNorm/beta end_logits.LayerNorm.bias D same
+end_logits/dense_1/kernel end_logits.dense_1.weight D,1 transposed
+end_logits/dense_1/bias end_logits.dense_1.bias 1 same
+answer_class/dense_0/kernel answer_class.dense_0.weight 2D,D transposed
+answer_class/dense_0/bias answer_class.dense_0.bias D same
+answer_class/dense_1/kernel answer_class.dense_1.weight D,1 transposed
+""",
+}
+
 
 class Pair(NamedTuple):
     """A variable of ours, its tensor there, or one for each layer, and its shape here."""
 
     ours: str
-    theirs: tuple[str, ...]
+    theirs: Sequence[str]
     shape: tuple[int, ...]
-    layout: str = _SAME
+    layout: str
 
     @property
     def their_shape(self) -> tuple[int, ...]:
@@ -56,85 +113,43 @@ class Pair(NamedTuple):
         return self.shape[1:] if self.layout == _STACKED else self.shape
 
 
-def network(config: XLNetConfig, prefix: str) -> list[Pair]:
-    """The `Pair`s of the network, of the word embedding first; prefix: the beginning of the names
-    there."""
-    ours, D, F = "model/transformer/", config.d_model, config.d_inner
-    heads, vocabulary = (config.n_head, config.d_head), config.n_token
-    layers = [f"{prefix}layer.{i}." for i in range(config.n_layer)]
-    embedding = (prefix + "word_embedding.weight",)
-    found = [
-        Pair(ours + "word_embedding/lookup_table", embedding, (vocabulary, D)),
-        Pair(MASK_EMBEDDING, (prefix + "mask_emb",), (1, 1, D)),
-    ]
-    for name in _BIASES:
-        theirs = tuple(layer + "rel_attn." + name for layer in layers)
-        if config.untie_r:
-            found.append(Pair(ours + name, theirs, (config.n_layer, *heads), _STACKED))
-        else:
-            found.append(Pair(ours + name, theirs, heads, _TIED))
-    # Segment vectors are never tied.
-    theirs = tuple(layer + "rel_attn.seg_embed" for layer in layers)
-    found.append(
-        Pair(ours + "seg_embed", theirs, (config.n_layer, 2, *heads), _STACKED)
-    )
-    for i, layer in enumerate(layers):
-        mine = f"{ours}layer_{i}/"
-        for name in "qkvro":
-            kernel = f"{mine}rel_attn/{name}/kernel"
-            found.append(Pair(kernel, (f"{layer}rel_attn.{name}",), (D, *heads)))
-        found += _norm(mine + "rel_attn/LayerNorm", layer + "rel_attn.layer_norm", D)
-        found += dense(mine + "ff/layer_1", layer + "ff.layer_1", D, F)
-        found += dense(mine + "ff/layer_2", layer + "ff.layer_2", F, D)
-        found += _norm(mine + "ff/LayerNorm", layer + "ff.layer_norm", D)
-    return found
-
-
-def output_layer(
-    config: XLNetConfig, class_name: str, scope: str, outputs: int
+def pairs(
+    config: XLNetConfig, class_name: str, has_summary: bool, scope: str, outputs: int
 ) -> list[Pair]:
-    """Those of the output layer of a class of that library.
+    """The weights of both sides, the word embedding first.
 
     Args:
       config: the architecture.
       class_name: of that library.
-      scope: the name of our output layer, if it has one for each label.
+      has_summary: whether the vector of a text is projected.
+      scope: the name of our output layer, if it has an output for each label.
       outputs: C, of the same.
     """
-    D, ours = config.d_model, f"model/{scope}/logit"
-    if class_name == LM:
-        return [Pair(LM_BIAS, ("lm_loss.bias",), (config.n_token,))]
-    if class_name == SEQUENCE:
-        return dense(ours, "logits_proj", D, outputs)
-    if class_name == CHOICE:
-        return dense("logits/dense", "logits_proj", D, 1)
-    if class_name == TOKENS:
-        return dense(ours, "classifier", D, outputs)
-    if class_name == SPANS:
-        return [
-            *dense("start_logits/dense", "start_logits.dense", D, 1),
-            *dense("end_logits/dense_0", "end_logits.dense_0", 2 * D, D),
-            *_norm("end_logits/LayerNorm", "end_logits.LayerNorm", D),
-            *dense("end_logits/dense_1", "end_logits.dense_1", D, 1),
-            *dense("answer_class/dense_0", "answer_class.dense_0", 2 * D, D),
-            *dense("answer_class/dense_1", "answer_class.dense_1", D, 1)[:1],  # no bias
-        ]
-    return []
-
-
-def _norm(ours: str, theirs: str, D: int) -> list[Pair]:
-    return [
-        Pair(ours + "/gamma", (theirs + ".weight",), (D,)),
-        Pair(ours + "/beta", (theirs + ".bias",), (D,)),
-    ]
-
-
-def dense(ours: str, theirs: str, size_in: int, size_out: int) -> list[Pair]:
-    """Those of a dense layer."""
-    return [
-        Pair(ours + "/kernel", (theirs + ".weight",), (size_in, size_out), _TRANSPOSED),
-        Pair(ours + "/bias", (theirs + ".bias",), (size_out,)),
-    ]
+    sizes = {"V": config.n_token, "L": config.n_layer, "D": config.d_model}
+    sizes.update(N=config.n_head, H=config.d_head, F=config.d_inner, C=outputs)
+    sizes.update({"1": 1, "2": 2, "2D": 2 * config.d_model})
+    table = _NETWORK + (_SUMMARY if has_summary else "") + _OUTPUT_LAYERS[class_name]
+    found = []
+    for line in table.split("\n"):
+        if not line:
+            continue
+        ours, theirs, letters, layout = line.split()
+        ours = ours.replace("<scope>", scope)
+        shape = tuple(sizes[letter] for letter in letters.split(","))
+        if layout == "biases":
+            layout = _STACKED if config.untie_r else _TIED
+            shape = shape if config.untie_r else shape[1:]
+        if class_name == NETWORK:
+            theirs = theirs.removeprefix("transformer.")
+        names = [theirs]
+        if "{i}" in theirs:
+            names = [theirs.replace("{i}", str(i)) for i in range(config.n_layer)]
+        if "{i}" in ours:
+            for i, name in enumerate(names):
+                found.append(Pair(ours.replace("{i}", str(i)), [name], shape, layout))
+        else:
+            found.append(Pair(ours, names, shape, layout))
+    return found
 
 
 def to_ours(
