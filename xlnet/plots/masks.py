@@ -5,6 +5,8 @@ Shape letters: Q tokens, M remembered positions, K = M + Q keys.
 
 from __future__ import annotations
 
+import logging
+import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,15 +20,17 @@ from xlnet.support.errors import wrong
 if TYPE_CHECKING:
     from xlnet.inference.factorization import Attention
 
+_log = logging.getLogger(__name__)
+
 _CONTENT, _QUERY = "#4c78a8", "#e0812b"  # colors of the streams
 _MEMORY, _MASKED = "#9aa5ad", "#ececec"
 _CELL = 0.32  # [inches]
 _MARGIN = 2.0  # for names and titles [inches]
-_CAPTION = 11  # readable at half of the size, too [points]
-_CAPTION_TEXT = (
+_CAPTION = (
     "rows are queries, columns keys; numbers are positions in the factorization order\n"
-    "–: only context, seen by all, without a query in the query stream; a black square: the token "
-    "itself"
+    "blue, orange, dark gray (memory): the query sees the key; light gray: masked; black square: "
+    "the token itself\n"
+    "–: only context, seen by all, without a query in the query stream"
 )
 
 
@@ -101,7 +105,6 @@ def visibility(
 def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> None:
     """Writes the masks of the content and of the query stream of an excerpt."""
     from matplotlib.figure import Figure
-    from matplotlib.patches import Patch
 
     count = len(excerpt.pieces)
     positions = positions_in_order(excerpt.rank, excerpt.is_target)
@@ -132,21 +135,7 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> None:
             title = f"{stream} stream, {order_name}"
             axes.set_title(title, fontsize=11, weight="bold", pad=12)
             _panel(axes, seen[order], order, color, names)
-    squares = [
-        Patch(facecolor=_CONTENT, label="query sees key, content stream"),
-        Patch(facecolor=_QUERY, label="query sees key, query stream"),
-        Patch(facecolor=_MEMORY, label="query sees the memory"),
-        Patch(facecolor=_MASKED, label="masked"),
-    ]
-    drawn.legend(
-        handles=squares,
-        loc="outside lower center",
-        ncol=4,
-        frameon=False,
-        fontsize=_CAPTION,
-        title=_CAPTION_TEXT,
-        title_fontsize=_CAPTION,
-    )
+    drawn.supxlabel(_CAPTION, fontsize=11)
     save(drawn, path)
 
 
@@ -246,5 +235,11 @@ def draw_attention(path: str, attention: Attention) -> None:
 def save(figure: Any, path: str) -> None:
     """Writes a figure as a PNG, complete or not at all; texts outside of its size are in it."""
     # Figures are made without pyplot, which needs a screen or a backend of its own.
-    with files.replacing(path) as temporary:
+    with (
+        files.replacing(path) as temporary,
+        warnings.catch_warnings(record=True) as caught,
+    ):
         figure.savefig(temporary, format="png", bbox_inches="tight")
+    # One for each character that the font lacks.
+    if any("Glyph" in str(warning.message) for warning in caught):
+        _log.warning("note: matplotlib's font lacks some characters; they are boxes")
