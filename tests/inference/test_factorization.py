@@ -138,7 +138,7 @@ def test_a_print_is_a_table(permuted):
     target = len(pieces) - 3
     probability = f"{100 * math.exp(found.log_probabilities[target]):.2f}"
     assert rows[2].split() == [
-        *(pieces[-3], "0", pieces[-2], pieces[-1], probability, "%"),
+        *(pieces[-3], "1", pieces[-2], pieces[-1], probability, "%"),
         *found.candidates[target],
     ]
     assert last.endswith(f"{np.nansum(found.log_probabilities):.4f}")

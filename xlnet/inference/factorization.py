@@ -71,7 +71,7 @@ class Factorization(NamedTuple):
             rank, probability, candidates = "known", "", ""
             hides = self.content_hides[position]
             if place >= self.known:
-                rank = str(place - self.known)
+                rank = str(place - self.known + 1)
                 percent = 100 * math.exp(self.log_probabilities[position])
                 probability = f"{percent:.2f} %"
                 candidates = " ".join(self.candidates[position])
