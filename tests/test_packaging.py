@@ -1,7 +1,6 @@
 """The package: built as pip builds it, installed into an empty environment, used from elsewhere."""
 
 import ast
-import email
 import json
 import os
 import pathlib
@@ -11,7 +10,6 @@ import site
 import subprocess
 import sys
 import tarfile
-import zipfile
 from importlib import metadata
 
 import pytest
@@ -66,11 +64,7 @@ def built(tmp_path_factory):
     with tarfile.open(sources) as archive:
         archive.extractall(folder)
     wheel = build(folder / sources.name[: -len(".tar.gz")], "wheel", folder)
-    with zipfile.ZipFile(wheel) as archive:
-        name = next(
-            each for each in archive.namelist() if each.endswith("dist-info/METADATA")
-        )
-        (folder / "METADATA").write_bytes(archive.read(name))
+    assert wheel.is_file()
     return folder
 
 
@@ -169,28 +163,6 @@ def test_what_is_installed(installed):
         assert copy.read_bytes() == path.read_bytes()
 
 
-def test_extras(installed):
-    described = email.message_from_string(
-        next(installed.site.glob("xlnet_tf-*.dist-info/METADATA")).read_text(
-            encoding="utf-8"
-        )
-    )
-    extras = {"gpu", "serve", "parquet", "tensorboard", "beam", "test"}
-    assert set(described.get_all("Provides-Extra")) == extras
-    wanted = described.get_all("Requires-Dist")
-    ranges = {
-        each.name: each.specifier
-        for each in map(
-            Requirement, (ROOT / "requirements.txt").read_text().splitlines()
-        )
-    }
-    assert {
-        each.name: each.specifier
-        for each in map(Requirement, wanted)
-        if not each.marker
-    } == ranges
-
-
 # Modules of packages whose names differ from those of their modules.
 DISTRIBUTIONS = {
     "absl": "absl-py",
@@ -241,15 +213,8 @@ def plain(line):
 LOCKED = ROOT / "scripts" / "locked"
 
 
-LISTS = [
-    ("2.15", "3.9"),
-    ("2.15", "3.10"),
-    ("2.15", "3.11"),
-    ("2.21", "3.10"),
-    ("2.21", "3.11"),
-    ("2.21", "3.12"),
-    ("2.21", "3.13"),
-]
+# Of each list the oldest and the newest Python.
+LISTS = [("2.15", "3.9"), ("2.15", "3.11"), ("2.21", "3.10"), ("2.21", "3.13")]
 
 
 def locked(name, tensorflow, version):

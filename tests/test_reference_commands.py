@@ -90,48 +90,27 @@ def place(tmp_path_factory):
                 (folder / "imdb" / split / kind / (f"{i}_7.txt")).write_text(
                     f"kamat telok {kind} {i}"
                 )
+    article = {
+        "answers": ["A", "C"] * 16,
+        "options": [["kamat", "telok", "rokmi", "mitel"]] * 32,
+        "questions": ["solkat _ ?", "dakar"] * 16,
+        "article": "Kamat telok. Rokmi.",
+        "id": "1.txt",
+    }
     for split in ("train", "dev", "test"):
-        (folder / "race" / split / "middle").mkdir(parents=True)
-        (folder / "race" / split / "middle" / "1.txt").write_text(
-            json.dumps(
-                {
-                    "answers": ["A", "C"] * 16,
-                    "options": [["kamat", "telok", "rokmi", "mitel"]] * 32,
-                    "questions": ["solkat _ ?", "dakar"] * 16,
-                    "article": "Kamat telok. Rokmi.",
-                    "id": "1.txt",
-                }
-            )
-        )
+        texts = folder / "race" / split / "middle"
+        texts.mkdir(parents=True)
+        (texts / "1.txt").write_text(json.dumps(article))
     for split in ("train", "dev"):
-        (folder / (split + "-v2.0.json")).write_text(
-            json.dumps(
-                {
-                    "version": "v2.0",
-                    "data": [
-                        {
-                            "title": "rokmi",
-                            "paragraphs": [
-                                {
-                                    "context": f"Kamat telok {i}.",
-                                    "qas": [
-                                        {
-                                            "id": f"{split}{i}",
-                                            "question": "solkat?",
-                                            "is_impossible": i % 2 == 1,
-                                            "answers": []
-                                            if i % 2
-                                            else [{"text": "telok", "answer_start": 6}],
-                                        }
-                                    ],
-                                }
-                                for i in range(80)
-                            ],
-                        }
-                    ],
-                }
-            )
-        )
+        paragraphs = []
+        for i in range(80):
+            question = {"id": f"{split}{i}", "question": "solkat?", "answers": []}
+            question["is_impossible"] = i % 2 == 1
+            if i % 2 == 0:
+                question["answers"].append({"text": "telok", "answer_start": 6})
+            paragraphs.append({"context": f"Kamat telok {i}.", "qas": [question]})
+        squad = {"version": "v2.0", "data": [{"title": "a", "paragraphs": paragraphs}]}
+        (folder / (split + "-v2.0.json")).write_text(json.dumps(squad))
     return folder
 
 

@@ -117,26 +117,6 @@ def test_only_the_command_line_touches_flags():
             assert "xlnet.commands.cli" not in imported(path), path
 
 
-def test_no_test_imports_from_another_test():
-    """What two of them need is in tests/helpers/; conftest.py holds fixtures alone."""
-    for path in sorted((ROOT / "tests").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            names = (
-                [node.module or ""]
-                if isinstance(node, ast.ImportFrom)
-                else (
-                    [alias.name for alias in node.names]
-                    if isinstance(node, ast.Import)
-                    else []
-                )
-            )
-            for name in names:
-                last = name.split(".")[-1]
-                assert not last.startswith("test_") and last != "conftest", (
-                    f"{path.relative_to(ROOT)} imports {name}"
-                )
-
-
 TASKS = [module for module in MODULES if module.startswith("xlnet.tasks.")]
 # A task as data, then its parts; each imports from those before it. Lazy imports count.
 PARTS_OF_TASKS = (

@@ -1,6 +1,5 @@
 """The benchmark: its counts agree with the graph, it runs, it says what is wrong."""
 
-import json
 import os
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from helpers.matmuls import operations_of
 from helpers.paths import ROOT
 from work import WORKS
 
+from xlnet.settings import presets
 from xlnet.settings.network import XLNetConfig
 from xlnet.support.errors import UserError
 
@@ -22,13 +22,12 @@ RUN = [
     str(ROOT / "benchmarks" / "run.py"),
     "--works=infer",
     "--n_layer=1",
-    "--model_config_path=%s" % (ROOT / "configs" / "model" / "tiny.json"),
+    "--model_config_path=tiny",
 ]
 
 
 def base(**changes):
-    path = ROOT / "configs" / "model" / "base.json"
-    return dict(json.loads(path.read_text(encoding="utf-8")), **changes)
+    return dict(presets.all_of("model")["base"], **changes)
 
 
 @pytest.mark.parametrize(
@@ -54,9 +53,7 @@ def test_operations_are_those_of_the_graph(graph, name, recompute):
 
 def test_parameters_are_those_of_the_released_models():
     assert costs.parameters(base()) == 116718336 + 32000
-    large = json.loads(
-        (ROOT / "configs" / "model" / "large.json").read_text(encoding="utf-8")
-    )
+    large = presets.all_of("model")["large"]
     assert costs.parameters(large) == 360268800 + 32000
 
 

@@ -33,9 +33,7 @@ def place(tmp_path_factory):
         SCRIPT,
         input=place.path("theirs"),
         output=place.path("back"),
-        text_a_column="first",
         text_b_column="second",
-        max_seq_length=16,
     )
     return place
 
@@ -62,10 +60,11 @@ def test_weights_come_back_to_the_last_bit(place):
 
 
 def test_what_came_back_predicts_the_same_from_its_directory_alone(place):
-    """Nothing is given but the model and a file, which has no column for the rows' names here."""
+    """Nothing is given but the model and a file, whose rows have no name here."""
     command.succeed(
         "run_classifier.py",
         "--do_predict",
+        text_a_column="first",
         model_dir=place.path("back"),
         output=place.path("answers.tsv"),
         predict_file=place.path("own", "test.tsv"),
