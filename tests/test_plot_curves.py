@@ -75,7 +75,8 @@ def test_what_is_not_a_run_is_refused(tmp_path):
     ):
         directory = make_run(tmp_path / "bad")
         (directory / name).write_text(text)
-        assert "found damaged" in command.refused("xlnet plot curves", str(directory))
+        line = command.refused("xlnet plot curves", str(directory))
+        assert "found damaged" in line or "found not valid JSON" in line
         for path in directory.iterdir():
             path.unlink()
         directory.rmdir()

@@ -164,7 +164,7 @@ def test_whatever_is_raised_while_a_file_is_read_is_its_fault(error):
 def test_a_failed_write_names_its_file(tmp_path):
     """That of a write itself does not: only opening and renaming do."""
     with pytest.raises(UserError, match="^%s: no space left" % (tmp_path / "x")):
-        with errors.translated_errors(), files.replacing(str(tmp_path / "x")):
+        with errors.translated_errors(), files.writing(str(tmp_path / "x")):
             with open("/dev/full", "wb") as full:
                 full.write(b"x" * 100000)
     assert not list(tmp_path.iterdir())

@@ -99,7 +99,7 @@ def save(training: Training, model_dir: str, run_devices: Devices) -> None:
     memories = np.concatenate(training.session.run(list(training.memory)))
     step, first = training.step, len(memories) * run_devices.host
     path = os.path.join(model_dir, f"memory-{step}-{first}.npy")
-    with files.replacing(path) as temporary, open(temporary, "wb") as f:
+    with files.writing(path) as f:
         np.save(f, memories)
     if not run_devices.is_chief:
         return

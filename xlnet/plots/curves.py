@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from xlnet.plots import masks
 from xlnet.settings.training import EVALUATIONS_NAME, JOURNAL_NAME
@@ -37,29 +36,29 @@ def read(model_dir: str, flag: str) -> Curves:
     journal = os.path.join(model_dir, JOURNAL_NAME)
     kept = os.path.join(model_dir, EVALUATIONS_NAME)
     run = Curves(model_dir.rstrip("/"), [], {})
+    found: dict[str, Any] = {"metric": "loss", "evaluations": []}
+    if os.path.exists(kept):
+        found = files.read_json(kept, flag)
     try:
         if os.path.exists(journal):
             with open(journal, newline="", encoding="utf-8", errors="replace") as f:
                 for row in csv.DictReader(f):
                     run.training.append((int(row["step"]), float(row["loss"])))
-        if os.path.exists(kept):
-            with open(kept, encoding="utf-8") as f:
-                found = json.load(f)
-            for metric in dict.fromkeys((found["metric"], "loss")):
-                points = []
-                for one in found["evaluations"]:
-                    # null, an undefined metric, is a gap in its curve
-                    value = one.get(metric)
-                    points.append((one["step"], math.nan if value is None else value))
-                if points:
-                    run.evaluated[metric] = points
+        for metric in dict.fromkeys((found["metric"], "loss")):
+            points = []
+            for one in found["evaluations"]:
+                # null, an undefined metric, is a gap in its curve
+                value = one.get(metric)
+                points.append((one["step"], math.nan if value is None else value))
+            if points:
+                run.evaluated[metric] = points
     except (ValueError, KeyError, TypeError, AttributeError) as e:
-        found = f"damaged {journal} or {EVALUATIONS_NAME} ({e!r})"
-        raise wrong(flag, found, "a run") from None
+        damaged = f"damaged {journal} or {EVALUATIONS_NAME} ({e!r})"
+        raise wrong(flag, damaged, "a run") from None
     if not run.training and not run.evaluated:
-        found = f"no loss in {JOURNAL_NAME} and no evaluation in {EVALUATIONS_NAME}"
+        missing = f"no loss in {JOURNAL_NAME} and no evaluation in {EVALUATIONS_NAME}"
         expected = "a run that came to its first log line"
-        raise wrong(f"{flag}: {model_dir}", found, expected)
+        raise wrong(f"{flag}: {model_dir}", missing, expected)
     return run
 
 

@@ -235,11 +235,8 @@ def draw_attention(path: str, attention: Attention) -> None:
 def save(figure: Any, path: str) -> None:
     """Writes a figure as a PNG, complete or not at all; texts outside of its size are in it."""
     # Figures are made without pyplot, which needs a screen or a backend of its own.
-    with (
-        files.replacing(path) as temporary,
-        warnings.catch_warnings(record=True) as caught,
-    ):
-        figure.savefig(temporary, format="png", bbox_inches="tight")
+    with files.writing(path) as f, warnings.catch_warnings(record=True) as caught:
+        figure.savefig(f, format="png", bbox_inches="tight")
     # One for each character that the font lacks.
     if any("Glyph" in str(warning.message) for warning in caught):
         _log.warning("note: matplotlib's font lacks some characters; they are boxes")

@@ -48,26 +48,30 @@ def sync(path: str) -> None:
 
 
 @contextlib.contextmanager
-def replacing(path: str, is_lasting: bool = True) -> Iterator[str]:
-    """Yields the name of a temporary file, which becomes the file `path` if the block succeeds.
+def writing(path: str, is_lasting: bool = True) -> Iterator[IO[bytes]]:
+    """Yields a new file, local or remote, that has its name only once the block succeeds.
 
     A symbolic link stays, and the file that it leads to is replaced. A device or a FIFO is written
     to itself.
 
     Args:
       path: the file to write.
-      is_lasting: wait for the disk, some milliseconds.
+      is_lasting: wait for the disk, some milliseconds; not where the file is remote.
     """
+    if is_remote(path):
+        with _writing_remotely(path) as f:
+            yield f
+        return
     target = os.path.realpath(path)
-    if os.path.isdir(target):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if os.path.exists(target) and not os.path.isfile(target):
-        yield target
+        with open(target, "wb") as f:
+            yield f
         return
     os.makedirs(os.path.dirname(target), exist_ok=True)
     temporary = _temporary(target)
     try:
-        yield temporary
+        with open(temporary, "wb") as f:
+            yield f
         if is_lasting:
             sync_and_rename(temporary, target)
         else:
@@ -103,7 +107,7 @@ def new_directory(path: str) -> Iterator[str]:
 
 
 def remove_unfinished(directory: str) -> None:
-    """Removes the temporary files and directories of `replacing` and `new_directory` that killed
+    """Removes the temporary files and directories of `writing` and `new_directory` that killed
     processes have left in a directory, in which nobody else writes now."""
     for path in glob.glob(os.path.join(glob.escape(directory), "*.partial-*")):
         if os.path.isdir(path):
@@ -368,12 +372,7 @@ def local(path: str) -> str:
 
 
 @contextlib.contextmanager
-def writing(path: str, is_lasting: bool = True) -> Iterator[IO[bytes]]:
-    """Yields a new file, local or remote, that has its name only once it is complete."""
-    if not is_remote(path):
-        with replacing(path, is_lasting) as temporary, open(temporary, "wb") as f:
-            yield f
-        return
+def _writing_remotely(path: str) -> Iterator[IO[bytes]]:
     temporary = _temporary(path)
     systems, folder = _file_systems(), os.path.dirname(path)
     if not systems.exists(folder):

@@ -319,7 +319,7 @@ def write_records(
     to_bytes = ExampleBytes(features, largest=max(tokenizer.vocab_size, 1 << 14))
     count = pieces = unknown = cut = 0
     # Records are written as they are made, under another name until all are there.
-    with files.replacing(path) as temporary, open(temporary, "wb") as f:
+    with files.writing(path) as f:
         for begin in range(0, len(examples), _EXAMPLES_AT_ONCE):
             block = examples[begin : begin + _EXAMPLES_AT_ONCE]
             arrays, windows = encode(block, tokenizer, layout)
