@@ -1,7 +1,7 @@
 """Figures: xlnet plot curves and attention; `data_inspect` has the masks."""
 
 import dataclasses
-from typing import Optional
+from typing import Any, Optional
 
 from xlnet.commands import cli, query
 from xlnet.inference.settings import AttentionSettings as ComputingSettings
@@ -81,8 +81,11 @@ def attention(model_settings: LoadSettings, settings: AttentionSettings) -> None
     with query.load(model_settings) as model:
         from xlnet.plots import masks as plots
 
-        # Numbers are checked before the attention is computed.
-        layers = numbers("layers", settings.layers, model.n_layer)
+        layers: list[Any] = list(range(1, model.n_layer + 1))
+        if settings.layers:
+            layers = []
+            for word in settings.layers.split(","):  # what is no number is refused
+                layers.append(int(word) if word.strip().isdecimal() else word)
         found = model.attention(
             settings.text,
             layers=layers,
@@ -91,18 +94,6 @@ def attention(model_settings: LoadSettings, settings: AttentionSettings) -> None
         )
         plots.draw_attention(settings.output, found)
         print(f"written: {settings.output}")
-
-
-def numbers(flag: str, text: Optional[str], most: int) -> list[int]:
-    """The numbers of a flag, 1 to `most`; all of them where it is not given."""
-    if not text:
-        return list(range(1, most + 1))
-    found = []
-    for word in text.split(","):
-        if not word.strip().isdecimal() or not 1 <= int(word) <= most:
-            raise wrong(flag, f"'{word.strip()}'", f"numbers from 1 to {most}")
-        found.append(int(word))
-    return found
 
 
 def run_curves() -> None:
