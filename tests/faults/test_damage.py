@@ -1,5 +1,6 @@
 """Damaged files: one line that names the file, or what was written; never anything else where there
-are checksums. With more cases of each: XLNET_TEST_CASES=100."""
+are checksums. With more cases of each: XLNET_TEST_CASES=100. test_hostile_text.py has files to
+fine-tune on."""
 
 import collections
 import gzip
@@ -20,11 +21,10 @@ from xlnet.corpus.manifest import Manifest
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import checkpoint
 from xlnet.settings.data import CorpusSettings
-from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import XLNetConfig
 from xlnet.support import errors, files
 from xlnet.support.errors import UserError
-from xlnet.tasks import encoding, known
+from xlnet.tasks import encoding
 
 CASES = int(os.environ.get("XLNET_TEST_CASES", 12))
 
@@ -136,50 +136,6 @@ def read_checkpoint(folder):
     return [(name, arrays[name].tobytes()) for name in sorted(arrays)]
 
 
-ROWS = [{"a": f"kamat telok {i}", "b": "pq"[i % 2]} for i in range(20)]
-CONLL = "EU B-ORG\nrejects O\nGerman B-MISC\ncall O\n\nPeter B-PER\n\n" * 3
-QUESTION = {"question": "What?", "answers": [{"text": "ka", "answer_start": 0}]}
-QUESTIONS = [dict(QUESTION, id=f"q{i}") for i in range(5)]
-SQUAD = {"data": [{"paragraphs": [{"context": "kamat te", "qas": QUESTIONS}]}]}
-OWN_FILES = {
-    "train.csv": "a,b\n" + "".join(f'"{row["a"]}",{row["b"]}\n' for row in ROWS),
-    "train.jsonl": "".join(json.dumps(row) + "\n" for row in ROWS),
-    "train.txt": CONLL,
-    "train.json": json.dumps(SQUAD),
-}
-
-
-def make_own_files(folder):
-    for name, text in OWN_FILES.items():
-        (folder / name).write_text(text)
-
-
-def read_own_file(folder, group, name, **columns):
-    path = str(folder / name)
-    own = dict(task_name="custom", data_dir=path, do_train=True, model_dir="m")
-    task = known.resolve_task(group(**own, **columns))
-    rows = task.read(path, True)
-    return [row[:4] for row in rows], task.labels  # without where they stand
-
-
-def read_csv(folder):
-    columns = dict(text_a_column="a", label_column="b")
-    return read_own_file(folder, ClassifierSettings, "train.csv", **columns)
-
-
-def read_json_lines(folder):
-    columns = dict(text_a_column="a", label_column="b")
-    return read_own_file(folder, ClassifierSettings, "train.jsonl", **columns)
-
-
-def read_conll(folder):
-    return read_own_file(folder, TaggerSettings, "train.txt")
-
-
-def read_squad(folder):
-    return read_own_file(folder, SpanSettings, "train.json")
-
-
 def make_cache(folder):
     make_vocabulary(folder / "made.model", 37)
     write_cache(folder)
@@ -220,10 +176,6 @@ SUBJECTS = {
     "records": (make_records, read_records, "records/*[dn]", True),
     "text, gzip": (make_text, read_text, "text.txt.gz", True),
     "checkpoint": (make_checkpoint, read_checkpoint, "model.ckpt-*", True),
-    "CSV": (make_own_files, read_csv, "train.csv", False),
-    "JSON lines": (make_own_files, read_json_lines, "train.jsonl", False),
-    "CoNLL": (make_own_files, read_conll, "train.txt", False),
-    "SQuAD": (make_own_files, read_squad, "train.json", False),
     "fine-tuning records": (make_cache, read_cache, "cache/*.tf*", True),
     "Hugging Face": (make_theirs, read_theirs, "*.*", False),
 }
