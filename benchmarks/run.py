@@ -40,7 +40,7 @@ class BenchmarkSettings:
 
     model_config_path: str = setting(
         "base",
-        "JSON with the architecture; weights are random",
+        "architecture: a JSON file, or a name in configs/model.json; weights are random",
     )
     works: str = setting(
         "pretrain,finetune,infer", "comma-separated, of: " + ", ".join(WORKS)

@@ -57,7 +57,7 @@ class LoadBenchmark(Settings):
     )
     model_config_path: str = setting(
         "base",
-        "JSON with the architecture; weights are random",
+        "architecture: a JSON file, or a name in configs/model.json; weights are random",
     )
     seconds: float = setting(
         2.0, "length of each measurement in a round [s]", minimum=1.0
