@@ -73,7 +73,7 @@ def command(
       unused: flags of the original implementation that are accepted; they have no effect unless a
         group has them.
       positional: the setting that has the arguments without a flag, joined by commas; "": none.
-      preset_table: the part of `configs/` in which `--config` finds a name.
+      preset_table: the file of `configs/` in which `--config` finds a name.
       elsewhere: groups of other programs, whose settings a preset may have, without effect.
 
     Exit status: 0 done, 1 bad input (`UserError`) or a file that cannot be read or written, 2 bad
