@@ -121,7 +121,6 @@ TASKS = [module for module in MODULES if module.startswith("xlnet.tasks.")]
 # A task as data, then its parts; each imports from those before it. Lazy imports count.
 PARTS_OF_TASKS = (
     "task",
-    "results",
     "files",
     "encoding",
     "metrics",

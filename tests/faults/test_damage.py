@@ -14,6 +14,7 @@ import pytest
 from helpers import command, pretraining
 from helpers.finetuning import make_vocabulary
 from helpers.paths import GOLDEN, RELEASED
+from helpers.tasks import write_records
 
 from xlnet.convert import config_json, weights
 from xlnet.corpus import reading, record_files
@@ -25,6 +26,7 @@ from xlnet.settings.network import XLNetConfig
 from xlnet.support import errors, files
 from xlnet.support.errors import UserError
 from xlnet.tasks import encoding
+from xlnet.tasks.task import Row
 
 CASES = int(os.environ.get("XLNET_TEST_CASES", 12))
 
@@ -143,13 +145,12 @@ def make_cache(folder):
 
 def write_cache(folder):
     tokenizer = Tokenizer(str(folder / "made.model"))
-    examples = []
+    rows = []
     for i in range(9):
         texts = ("kamat telok " * (i + 1), "rokmi")
-        examples.append(encoding.Example((texts,), i % 2))
+        rows.append(Row(str(i), (texts,), str(i % 2)))
     layout = encoding.Layout(16, False, "sliding")
-    cache = str(folder / "cache")
-    return encoding.write_records(cache, "own.train", examples, tokenizer, layout)
+    return write_records(folder / "cache", rows, tokenizer, layout)
 
 
 def read_cache(folder):

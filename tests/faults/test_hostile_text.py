@@ -206,9 +206,8 @@ class Place:
         except UserError as e:
             assert name in str(e), e
             return
-        examples = list(task.examples(rows))
         if group is not SpanSettings:
-            made = task.encode(examples, self.tokenizer, encoding.Layout(16))
+            made = task.encode(rows, self.tokenizer, encoding.Layout(16))
             assert (made[0]["input_ids"] < self.tokenizer.vocab_size).all()
 
 

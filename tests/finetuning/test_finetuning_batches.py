@@ -2,14 +2,15 @@
 
 import numpy as np
 import pytest
+from helpers.tasks import write_records
 from helpers.vocabulary import train_tiny_model
 
 from xlnet.corpus import input_pipeline, record_files
 from xlnet.corpus.record_files import ExampleBytes
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.support.errors import UserError
-from xlnet.tasks import encoding
-from xlnet.tasks.encoding import Example, Layout
+from xlnet.tasks.encoding import Layout
+from xlnet.tasks.task import Row
 
 LENGTH, ROWS = 40, 46
 
@@ -19,17 +20,8 @@ def path(tmp_path_factory):
     directory = tmp_path_factory.mktemp("batches")
     tokenizer = Tokenizer(train_tiny_model(directory / "tiny.model"))
     lengths = np.random.RandomState(0).permutation(ROWS) % 12
-    examples = [
-        Example((("the cat " * (1 + length), None),), 0) for length in lengths.tolist()
-    ]
-    return encoding.write_records(
-        str(directory),
-        "x",
-        examples,
-        tokenizer,
-        Layout(LENGTH),
-        options=("no", "yes"),
-    ).path
+    rows = [Row("", (("the cat " * (1 + length), None),), "0") for length in lengths]
+    return write_records(directory, rows, tokenizer, Layout(LENGTH)).path
 
 
 def read(path, count=None, **how):

@@ -42,7 +42,7 @@ KINDS = {
     "multiple_choice": (
         ClassifierSettings,
         dict(text_b_column="question", choice_columns="a,b,c"),
-        dict(labels=["a", "b", "c"], kind_options=dict(fills_gaps=True)),
+        dict(labels=["a", "b", "c"]),
     ),
     "ranking": (
         ClassifierSettings,

@@ -2,8 +2,11 @@
 
 import itertools
 
+from xlnet.corpus import record_files
 from xlnet.settings.finetuning import ClassifierSettings
+from xlnet.tasks import encoding
 from xlnet.tasks.files import parsing
+from xlnet.tasks.known import TASKS
 from xlnet.tasks.task import expand_split
 
 
@@ -43,4 +46,22 @@ def read_rows(task, data_dir, split, need_labels=None):
             parsing.read_parts(task, data_dir, part, need_labels)[part]
             for part in expand_split(task, split)
         )
+    )
+
+
+def write_records(
+    directory, rows, tokenizer, layout, task=TASKS["cola"], choices=1, options=()
+):
+    """The records of rows, in a file."""
+    length = layout.max_seq_length
+    features = record_files.finetuning_features(length, task.features(length), choices)
+    return encoding.write_records(
+        str(directory),
+        "own.train",
+        rows,
+        tokenizer,
+        layout,
+        features,
+        task.encode,
+        options,
     )

@@ -87,7 +87,7 @@ def expected(directory, rows, precision="fp32"):
     """The `Answers.values` to rows, and the arrays of their records, as --do_predict has them."""
     model = model_files.read(directory, network=NetworkSettings(precision=precision))
     task, tuned = model.tuned.task, model.tuned
-    arrays, windows = task.encode(task.examples(rows), model.tokenizer, tuned.layout)
+    arrays, windows, _ = task.encode(rows, model.tokenizer, tuned.layout)
     with tf.Graph().as_default(), quick_session() as run:
         inputs = placeholders(tuned)
         answers = TaskModel(model.config, tuned, model.network).outputs(inputs)

@@ -214,9 +214,7 @@ def test_vectors_are_of_what_the_task_reads(tmp_path):
         tuned = model.loaded.tuned
         reader = tuned.task
         row = reader.row("0", InlineExample(text))
-        records, _ = reader.encode(
-            list(reader.examples([row])), model.tokenizer, tuned.layout
-        )
+        records, _, _ = reader.encode([row], model.tokenizer, tuned.layout)
         states = sequences_of_the_network(model, records["input_ids"][0])
         found = model.vectors(text, pooling="none")
         np.testing.assert_allclose(found, states[-1], atol=1e-5)

@@ -60,33 +60,37 @@ SIGNATURES = {
         {
             "words": [],
             "tags": [],
-            "entity_labels": ["PER", "PER", "LOC"],
-            "entity_starts": [2, MET - 5, MET],
-            "entity_ends": [6, MET - 4, MET + 2],
+            "entities": [
+                {"label": "PER", "start": 2, "end": 6},
+                {"label": "PER", "start": MET - 5, "end": MET - 4},
+                {"label": "LOC", "start": MET, "end": MET + 2},
+            ],
         },
     ),
     "answer": (
         {"question": None, "context": None},
         {
-            "answer": "Bo",
+            "text": "Bo",
             "start": MET,
             "end": MET + 2,
-            "probability": 0.8,
+            "best": [
+                {"text": "Bo", "probability": 0.8},
+                {"text": "Anna", "probability": 0.2},
+            ],
             "null_probability": 0.1,
-            "texts": ["Bo", "Anna", ""],
-            "probabilities": [0.8, 0.2, 0.0],
         },
     ),
     "no answer": (
         {"question": None, "context": None},
         {
-            "answer": "",
-            "start": -1,
-            "end": -1,
-            "probability": 0.6,
+            "text": "",
+            "start": None,
+            "end": None,
+            "best": [
+                {"text": "Bo", "probability": 0.6},
+                {"text": "Anna", "probability": 0.4},
+            ],
             "null_probability": 0.9,
-            "texts": ["Bo", "Anna"],
-            "probabilities": [0.6, 0.4],
         },
     ),
     "choose": (

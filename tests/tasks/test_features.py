@@ -1,13 +1,15 @@
-"""Fine-tuning examples: the original's layout, and record files found again by content."""
+"""Rows as records: the original's layout, and record files found again by content."""
 
 import collections
 import json
 import pathlib
 import re
+import types
 
 import numpy as np
 import pytest
 from helpers.paths import GOLDEN, SPIECE
+from helpers.tasks import write_records
 from helpers.vocabulary import train_tiny_model
 
 from xlnet.corpus import record_files
@@ -15,20 +17,18 @@ from xlnet.corpus.record_files import Feature
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.support.errors import UserError
 from xlnet.tasks import encoding
-from xlnet.tasks.encoding import Example, Layout
+from xlnet.tasks.encoding import Layout
+from xlnet.tasks.known import TASK_TYPES, TASKS
+from xlnet.tasks.task import Columns, Row
 
-CLS, SEP = 3, 4
-LABELS = ("no", "yes")
+SPECIAL = types.SimpleNamespace(cls_id=3, sep_id=4)
+CLS, SEP = SPECIAL.cls_id, SPECIAL.sep_id
 
 
-def arrays_of(examples, tokenizer, length, **layout):
-    """The arrays that records have."""
-    arrays, _ = encoding.arrays_of(examples, tokenizer, Layout(length, **layout))
-    return {
-        name: array
-        for name, array in arrays.items()
-        if name not in (encoding.TOKENS_READ, encoding.TOKENS)
-    }
+def arrays_of(pairs, tokenizer, length, labels=(0,)):
+    """The arrays of the records of rows that have one label."""
+    rows = [(pairs,)] if isinstance(pairs[0], str) else [pairs]
+    return encoding.arrays_of(rows, np.array(labels), tokenizer, Layout(length))[0]
 
 
 @pytest.fixture(scope="module")
@@ -43,11 +43,11 @@ def test_golden():
     cases = json.loads((GOLDEN / "classifier_features.json").read_text("utf-8"))
     assert len(cases) == 74
     for case in cases:
-        example = Example(((case["text_a"], case["text_b"]),), case["label_id"])
-        actual = arrays_of([example], tokenizer, case["max_seq_length"])
+        pair, label = (case["text_a"], case["text_b"]), np.float32(case["label_id"])
+        actual = arrays_of(pair, tokenizer, case["max_seq_length"], [label])
         for name in ("input_ids", "input_mask", "segment_ids"):
             assert actual[name][0].tolist() == case[name], (name, case)
-        assert actual["label_ids"][0] == np.float32(case["label_id"])
+        assert actual["label_ids"].tolist() == [label]
 
 
 @pytest.mark.parametrize(
@@ -61,15 +61,20 @@ def test_golden():
 )
 def test_a_text_and_a_pair(a, b, ids, segments):
     windows = encoding.fit_to_length(a, b, Layout(len(ids)))
-    found = encoding.lay_out(windows, len(ids), CLS, SEP)
+    found = encoding.lay_out(windows, len(ids), SPECIAL)
     assert found["input_ids"].tolist() == [ids]
     assert found["segment_ids"].tolist() == [segments]
     assert found["input_mask"].tolist() == [[int(each == 4) for each in segments]]
     # On the right, the padding of questions is another segment.
-    right = encoding.lay_out(windows, len(ids), CLS, SEP, pads="right")
+    right = encoding.lay_out(windows, len(ids), SPECIAL, pads="right")
     padding = segments.count(4)
     assert right["segment_ids"].tolist() == [segments[padding:] + [3] * padding]
     assert right["input_ids"].tolist() == [ids[padding:] + [0] * padding]
+    assert [array.dtype.name for array in right.values()] == [
+        "int32",
+        "float32",
+        "int32",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -96,32 +101,27 @@ def test_the_longer_text_is_cut_first(lengths, budget, expected):
 
 def test_choices_are_joined(tiny):
     pairs = (("the cat", "a mat"), ("the cat", "old rivers"))
-    joined = arrays_of([Example(pairs, 1)], tiny, 16)
+    joined = arrays_of(pairs, tiny, 16)
     for c, pair in enumerate(pairs):
+        alone = arrays_of(pair, tiny, 16)
         for name in ("input_ids", "input_mask", "segment_ids"):
-            alone = arrays_of([Example((pair,), 1)], tiny, 16)
-            assert (
-                joined[name][0, 16 * c : 16 * c + 16].tolist()
-                == alone[name][0].tolist()
-            )
-    assert joined["label_ids"].tolist() == [1]
+            part = joined[name][0, 16 * c : 16 * c + 16]
+            assert part.tolist() == alone[name][0].tolist()
+    assert joined["label_ids"].tolist() == [0]
 
 
 # ---- what does not fit
 
 TEXT = list(range(100, 120))
+SECOND = list(range(11))
 
 
 @pytest.mark.parametrize(
     "layout, a, b, expected",
     [
         (Layout(13, True), TEXT, TEXT[:5], [(TEXT[:5], TEXT[:5])]),
-        (
-            Layout(13, True),
-            TEXT[:2],
-            TEXT,
-            [(TEXT[:1], TEXT[:9])],
-        ),  # down to one, then the second
+        # Down to one, then the second.
+        (Layout(13, True), TEXT[:2], TEXT, [(TEXT[:1], TEXT[:9])]),
         (Layout(12, True), TEXT, None, [(TEXT[:10], None)]),
         (
             Layout(12, True, "sliding"),
@@ -139,9 +139,9 @@ TEXT = list(range(100, 120))
         (
             Layout(15, True, "sliding"),
             TEXT[:7],
-            list(range(11)),
+            SECOND,
             [
-                (TEXT[i : i + 3], list(range(11))[at : at + 9])
+                (TEXT[i : i + 3], SECOND[at : at + 9])
                 for i, at in enumerate((0, 2, 2, 2, 2))
             ],
         ),
@@ -159,30 +159,12 @@ def test_windows_have_all_of_the_text():
         assert all(len(window) == min(length - 2, len(TEXT)) for window, _ in windows)
 
 
-def test_windows_are_records_of_their_own(tiny, tmp_path):
-    examples = [
-        Example((("the cat sat on a mat " * count, None),), count)
-        for count in (1, 4, 2)
-    ]
-    layout = Layout(16, long_document="sliding")
-    made = encoding.write_records(
-        str(tmp_path), "x", examples, tiny, layout, options=LABELS
-    )
-    read = _read(made.path, 16)
-    labels = read["label_ids"].tolist()
-    assert made.count == len(labels) > 3 and list(dict.fromkeys(labels)) == [1, 4, 2]
-    assert labels.count(1) < labels.count(4)
-    again = encoding.write_records(
-        str(tmp_path), "x", examples, tiny, layout, options=LABELS
-    )
-    assert again == made
+# ---- record files
 
 
-def _examples(count):
-    return [
-        Example(((f"the cat sat {i}", "a mat" if i % 2 else None),), i % 2)
-        for i in range(count)
-    ]
+def _rows(count):
+    pairs = [(f"the cat sat {i}", "a mat" if i % 2 else None) for i in range(count)]
+    return [Row(str(i), (pair,), str(i % 2)) for i, pair in enumerate(pairs)]
 
 
 def _read(path, max_seq_length, **settings):
@@ -200,71 +182,78 @@ def _read(path, max_seq_length, **settings):
     return {name: np.array(values) for name, values in columns.items()}
 
 
-def write(directory, examples, tokenizer, length=16, **settings):
-    return encoding.write_records(
-        str(directory), "mine.train", examples, tokenizer, Layout(length), **settings
-    ).path
-
-
 def test_records_hold_the_features(tiny, tmp_path):
-    examples = _examples(5)
-    path = write(tmp_path, examples, tiny, options=LABELS)
-    read = _read(path, 16)
-    for name, expected in arrays_of(examples, tiny, 16).items():
+    task = TASKS["cola"]
+    made = write_records(tmp_path, _rows(5), tiny, Layout(16))
+    read = _read(made.path, 16)
+    arrays, _, _ = task.encode(_rows(5), tiny, Layout(16))
+    for name, expected in arrays.items():
         assert read[name].tolist() == expected.tolist()
-    assert list(tmp_path.iterdir()) == [pathlib.Path(path)]
+    assert read["is_real_example"].tolist() == [1] * 5 and made.count == 5
+    assert list(tmp_path.iterdir()) == [pathlib.Path(made.path)]
 
 
-def test_scores_labels_and_choices_in_records(tiny, tmp_path):
-    for label, shape in ((2.5, ()), ([0.0, 1.0], (2,))):
-        how = dict(label_features=(Feature("label_ids", shape, "float"),))
-        example = Example((("the cat", "a mat"),), label)
-        path = write(tmp_path, [example], tiny, **how)
-        assert _read(path, 16, **how)["label_ids"].tolist() == [label]
-    choices = [Example((("the cat", "a mat"), ("the cat", "old rivers")), 1)]
-    path = write(tmp_path, choices, tiny, num_choices=2)
+def test_windows_are_records_of_their_own(tiny, tmp_path):
+    rows = []
+    for count in (1, 4, 2):
+        rows.append(Row("", (("the cat sat on a mat " * count, None),), float(count)))
+    how = rows, tiny, Layout(16, long_document="sliding"), TASKS["sts-b"]
+    made = write_records(tmp_path, *how)
+    layout = TASKS["sts-b"].features(16)
+    labels = _read(made.path, 16, label_features=layout)["label_ids"].tolist()
+    assert made.count == len(labels) > 3 and list(dict.fromkeys(labels)) == [1, 4, 2]
+    assert labels.count(1) < labels.count(4)
+    assert write_records(tmp_path, *how) == made
+
+
+def test_several_labels_and_choices_in_records(tiny, tmp_path):
+    task = TASK_TYPES["multi_label"]("mine", Columns(), ("a", "b"), ())
+    row = Row("", (("the cat", "a mat"),), ("b",))
+    path = write_records(tmp_path, [row], tiny, Layout(16), task).path
+    features = (Feature("label_ids", (2,), "float"),)
+    read = _read(path, 16, label_features=features)
+    assert read["label_ids"].tolist() == [[0, 1]]
+    row = Row("", (("the cat", "a mat"), ("the cat", "old rivers")), "1")
+    path = write_records(tmp_path, [row], tiny, Layout(16), choices=2).path
     assert _read(path, 16, num_choices=2)["input_ids"].shape == (1, 32)
 
 
 def test_records_are_found_again_by_content(tiny, tmp_path):
-    encoded = []
-
-    def encode(examples, *how):
-        encoded.append(len(examples))
-        return encoding.arrays_of(examples, *how)
-
-    def made(examples=_examples(3), tokenizer=tiny, length=16, label_names=LABELS):
-        how = dict(encode=encode, options=label_names)
-        return pathlib.Path(write(tmp_path, examples, tokenizer, length, **how))
+    def made(rows=_rows(3), tokenizer=tiny, length=16, options=()):
+        path = write_records(
+            tmp_path, rows, tokenizer, Layout(length), options=options
+        ).path
+        return pathlib.Path(path)
 
     path = made()
-    content = path.read_bytes()
-    assert made() == path and path.read_bytes() == content and encoded == [3]
+    written = path.stat().st_mtime_ns
+    named = [row._replace(id="x" + row.id) for row in _rows(3)]
+    assert made() == made(named) == path and path.stat().st_mtime_ns == written
     others = [
-        made(_examples(4)),
-        made([example._replace(label=0) for example in _examples(3)]),
+        made(_rows(4)),
+        made([row._replace(label="0") for row in _rows(3)]),
         made(length=17),
-        made(label_names=("yes", "no")),
+        made(options=("yes", "no")),
         made(tokenizer=Tokenizer(tiny.path, uncased=True)),
     ]
     assert len({path, *others}) == 6
 
 
 def test_damaged_records_are_refused(tiny, tmp_path):
-    path = pathlib.Path(write(tmp_path, _examples(3), tiny, options=LABELS))
+    path = pathlib.Path(write_records(tmp_path, _rows(3), tiny, Layout(16)).path)
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(UserError, match=re.escape(f"{path}: found")):
-        write(tmp_path, _examples(3), tiny, options=LABELS)
+        write_records(tmp_path, _rows(3), tiny, Layout(16))
 
 
 def test_what_is_lost_of_the_texts_is_noted_where_they_are_written(
     tiny, tmp_path, caplog
 ):
-    """Unknown pieces of those in the records, and examples that lost some of their text."""
-    examples = [
-        Example((("the cat", None),), 0),
-        Example((("机 the cat", "the 器"),), 1),
-        Example((("the cat " * 20, "the"),), 0),
+    """Unknown pieces of those in the records, and rows that lost some of their text."""
+    rows = [
+        Row("", (("the cat", None),), "0"),
+        Row("", (("机 the cat", "the 器"),), "1"),
+        Row("", (("the cat " * 20, "the"),), "0"),
     ]
     known = sum(len(tiny.ids(text)) for text in ("the cat", "机 the cat", "the 器"))
     unknown = 0
@@ -272,20 +261,16 @@ def test_what_is_lost_of_the_texts_is_noted_where_they_are_written(
         unknown += tiny.ids(text).count(tiny.unk_id)
     assert unknown >= 2
     room = 24 - 3  # the long pair fills its record
-    write(tmp_path, examples, tiny, 24, options=LABELS)
+    layout = Layout(24)
+    write_records(tmp_path, rows, tiny, layout)
     of_pieces, of_rows = caplog.messages
-    assert (
-        f"{100 * unknown / (known + room):.1f} % of the pieces are unknown" in of_pieces
-    )
+    share = 100 * unknown / (known + room)
+    assert f"{share:.1f} % of the pieces are unknown" in of_pieces
     assert of_rows.endswith("33.3 % of " + encoding.CUT_WORDS)
     caplog.clear()
-    write(tmp_path, examples, tiny, 24, options=LABELS)  # found again
-    write(tmp_path, [Example((("the cat",) * 2,), 0)], tiny, 24, options=LABELS)
+    write_records(tmp_path, rows, tiny, layout)  # found again
+    write_records(tmp_path, [rows[0]], tiny, layout)
     assert not caplog.messages
-    for mode, is_cut in (("sliding", False), ("truncate", True)):
-        caplog.clear()
-        layout = Layout(24, False, mode)
-        encoding.write_records(
-            str(tmp_path), mode, examples, tiny, layout, options=LABELS
-        )
-        assert ("33.3 %" in caplog.text) == is_cut
+    sliding = layout._replace(long_document="sliding")
+    write_records(tmp_path, rows, tiny, sliding)
+    assert "33.3 %" not in caplog.text and "unknown" in caplog.text

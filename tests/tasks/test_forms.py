@@ -237,12 +237,12 @@ def test_all_forms_of_a_table_give_the_same_rows_and_records(tmp_path):
             path = tmp_path / f"{number}.{name}"
             path.write_bytes(writer(rows, rng))
             read.append(task.read(str(path), True))
-            made = encoding.write_records(
-                str(tmp_path / f"{number} {name}"),
-                name,
-                task.examples(read[-1]),
+            made = tasks.write_records(
+                tmp_path / f"{number} {name}",
+                read[-1],
                 tokenizer,
                 encoding.Layout(16),
+                task,
             )
             written.add(Path(made.path).read_bytes())
         assert all(each == read[0] for each in read) and len(written) == 1

@@ -32,18 +32,22 @@ def one_hot(task, ids):
     return np.eye(len(task.labels))[ids]
 
 
+def evaluate(task, values, labels, *threshold):
+    return task.evaluate(np.array(values), np.array(labels), *threshold)
+
+
 def undefined(found):
     return {name for name, value in found.items() if math.isnan(value)}
 
 
 def test_metrics_by_hand():
     predictions, labels = [1, 1, 0, 0, 1], [1, 0, 0, 1, 1]  # tp 2, fp 1, fn 1, tn 1
-    assert TASKS["mrpc"].evaluate(one_hot(TASKS["mrpc"], predictions), labels) == {
+    assert evaluate(TASKS["mrpc"], one_hot(TASKS["mrpc"], predictions), labels) == {
         "f1": pytest.approx(2 / 3),
         "accuracy": pytest.approx(0.6),
     }
     # The F1 of the labels: 1/2 and 2/3; areas of (2/3 + 1/2) / 2.
-    result = TWO.evaluate(one_hot(TWO, predictions), np.array(labels))
+    result = evaluate(TWO, one_hot(TWO, predictions), labels)
     assert result == {
         "auc": pytest.approx(7 / 12),
         "f1": pytest.approx(2 / 3),
@@ -53,7 +57,7 @@ def test_metrics_by_hand():
         "micro_f1": pytest.approx(0.6),
     }
     assert list(result) == list(TWO.metrics)
-    scores = TASKS["sts-b"].evaluate([1.0, 2.0, 4.0], [1.0, 2.5, 3.0])
+    scores = evaluate(TASKS["sts-b"], [1.0, 2.0, 4.0], [1.0, 2.5, 3.0])
     pearson = np.corrcoef([1, 2, 4], [1, 2.5, 3])[0, 1]
     assert scores == {"pearson": pytest.approx(pearson), "spearman": pytest.approx(1)}
 
@@ -84,11 +88,11 @@ def test_the_second_label_is_the_positive_one():
     )
     for names in (("0", "1"), ("1", "2"), ("a", "b")):
         task = dataclasses.replace(TASKS["mrpc"], labels=names, metrics=("f1", "auc"))
-        assert task.evaluate(values, labels) == {
+        assert evaluate(task, values, labels) == {
             "f1": pytest.approx(2 / 3),
             "auc": 1.0,
         }
-        assert task.evaluate(values, labels, 0.35)["f1"] == 1.0
+        assert evaluate(task, values, labels, 0.35)["f1"] == 1.0
         assert task.predicted_labels(values, 0.35) == [*names, *names]
 
 
@@ -130,7 +134,7 @@ def test_table():
 )
 def test_labels(task, decisions, labels, without):
     values = np.eye(len(task.labels))[decisions]
-    found = task.evaluate(values, labels)
+    found = evaluate(task, values, labels)
     assert undefined(found) == without
 
 
@@ -151,7 +155,7 @@ def test_a_constant_has_no_correlation(constant):
     ],
 )
 def test_any_number_of_labels(values, labels, without):
-    found = MULTI.evaluate(np.array(values), np.array(labels))
+    found = evaluate(MULTI, values, labels)
     assert undefined(found) == without
     if not without:  # of the labels that are true or predicted
         assert found["macro_f1"] == found["micro_f1"] == 1.0

@@ -6,9 +6,6 @@ import pytest
 from xlnet.support.errors import UserError
 from xlnet.tasks.evaluation import write_predictions
 from xlnet.tasks.known import TASK_TYPES, TASKS
-from xlnet.tasks.questions.spans import BestSpans
-from xlnet.tasks.tagging import sentences
-from xlnet.tasks.tagging.tags import Tags
 from xlnet.tasks.task import Columns, Row
 
 # --- Prediction files
@@ -82,29 +79,39 @@ def test_prediction_file(tmp_path, task, rows, values, threshold, text):
     assert path.read_bytes().decode() == text
 
 
+NAN = np.array([[np.nan, np.nan], [0.5, 0.5]])
+FINITE = np.zeros([2, 1])
+
+
 @pytest.mark.parametrize(
-    "task, values",
+    "task, outputs",
     [
-        (TASKS["rte"], np.array([[np.nan, np.nan], [0.5, 0.5]])),
-        (TASKS["sts-b"], np.array([np.inf, 0.0])),
-        (TASKS["ranking"], np.array([np.nan, 0.0])),
-        (SEVERAL, np.array([[0.9, np.nan], [0.2, 0.4]])),
-        (TASKS["squad1"], [BestSpans([], np.nan), BestSpans([], 0.0)]),
+        (TASKS["rte"], {"values": NAN}),
+        (SEVERAL, {"values": NAN}),
+        (TASKS["sts-b"], {"values": np.array([np.inf, 0.0])}),
+        (TASKS["ranking"], {"values": NAN[:, 0]}),
+        (
+            TASKS["squad1"],
+            {
+                "null_score": NAN[:, 0],
+                "is_allowed": np.zeros([2, 1, 1], bool),
+                "char_start": FINITE,
+                "char_end": FINITE[..., None],
+                "start_log_prob": FINITE,
+                "end_log_prob": FINITE[..., None],
+            },
+        ),
         (
             TASKS["conll2003"],
-            [Tags(np.zeros(1, int), np.full(1, each)) for each in (np.nan, 0.9)],
+            {"values": FINITE.astype(int), "probabilities": NAN[:, :1]},
         ),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_predictions_that_are_not_finite_are_refused(tmp_path, task, values):
-    source = None
-    if task.kind == "tagging":
-        source = sentences.sentence_of({"tokens": ["x"]}, "tokens")
-    rows = [row._replace(query="q", source=source) for row in ROWS]
-    with pytest.raises(UserError, match="predictions that are not finite numbers"):
-        write(tmp_path / "out", task, rows, values)
-    assert not (tmp_path / "out").exists()
+def test_predictions_that_are_not_finite_are_refused(task, outputs):
+    outputs = {**outputs, "loss": np.zeros(2)}
+    with pytest.raises(UserError, match="found 1 of 2 predictions that are not finite"):
+        task.join(outputs, np.ones(2, int))
 
 
 LABELLED = [

@@ -21,7 +21,7 @@ from xlnet.support.errors import UserError
 from xlnet.tasks import encoding, known
 from xlnet.tasks.files import parsing
 from xlnet.tasks.questions import answers
-from xlnet.tasks.questions.spans import BestSpans, Question
+from xlnet.tasks.questions.spans import BestSpans
 from xlnet.tasks.questions.squad import GoldAnswer, position_of
 from xlnet.tasks.task import Columns, Row
 
@@ -166,10 +166,7 @@ def test_places_of_answers(caplog):
     ]
     assert SQUAD.training_rows(rows, 0) == rows[:2]
     assert "train: without 1 of 3 questions with an answer that has" in caplog.text
-    assert [example[2:] for example in SQUAD.examples(rows[:2])] == [
-        (17, 20),
-        (-1, -1),
-    ]
+    assert list(map(position_of, rows[:2])) == [(17, 20), (-1, -1)]
     with pytest.raises(
         UserError,
         match="train: found 1 of 1 questions with an answer that has no known",
@@ -216,13 +213,14 @@ def golden():
 
 
 def rows_of(case, tokenizer):
-    start = -1 if case["answer_start"] is None else case["answer_start"]
-    end = start + len(case["answer"] or "")
-    asked = Question(case["context"], case["question"], start, end)
+    found = ()
+    if case["answer_start"] is not None:
+        found = (GoldAnswer(case["answer"], case["answer_start"]),)
+    asked = Row("0", ((case["context"], case["question"]),), found)
     names = ("doc_stride", "max_query_length")
     task = SQUAD.with_options(**{name: case[name] for name in names})
     layout = encoding.Layout(case["max_seq_length"])
-    arrays, counts = task.encode([asked], tokenizer, layout)
+    arrays, counts, _ = task.encode([asked], tokenizer, layout)
     assert counts.tolist() == [len(case["features"])]
     rows = []
     for row in range(counts[0]):

@@ -39,7 +39,10 @@ def digest_of(rows):
 def test_public_sets_are_read_as_before(name_and_split):
     name, split = name_and_split.split()
     folder = DATA / {**FOLDERS, **OTHER_FOLDERS}[name]
-    task = known.complete(known.TASKS[name], str(folder))
+    task = known.TASKS[name]
+    if task.labels == ():
+        train = forms.require_file(str(folder), task.files.by_split["train"], "train")
+        task = task.from_train_file(train)
     path = forms.find_file(str(folder), task.files.by_split[split])
     form = forms.declared_form(task, path)
     is_labelled = (

@@ -13,13 +13,13 @@ from helpers.tasks import read_rows
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.support.errors import UserError
-from xlnet.tasks import encoding, known
+from xlnet.tasks import known
 from xlnet.tasks.contract import class_weights
 from xlnet.tasks.encoding import Layout
 from xlnet.tasks.files import forms
-from xlnet.tasks.tagging import tags
+from xlnet.tasks.tagging import sentences
 from xlnet.tasks.tagging.tags import Tags
-from xlnet.tasks.task import InlineExample
+from xlnet.tasks.task import InlineExample, Row
 
 TRAIN = "EU I-ORG\nsaid O\n\nPeter I-PER\nBlackburn I-PER\nParis I-LOC\nRome B-LOC\n"
 
@@ -91,7 +91,8 @@ def test_the_labels_are_those_of_the_model(tmp_path):
 def test_which_words_come_after_a_space(tmp_path, train, text, expected):
     task = make_task(tmp_path, train, "a.jsonl" if "{" in train else "a.txt")
     asked = task.row("0", InlineExample(text))
-    words, after_space, _ = next(iter(task.examples([asked])))
+    words = asked.source.words
+    after_space = task.after_space(asked.source)
     spaced = [" " * after + word for word, after in zip(words, after_space)]
     assert "".join(spaced) == expected
 
@@ -107,24 +108,34 @@ def tokenizer(tmp_path_factory):
 
 
 def encode(tokenizer, length, *examples):
-    examples = list(map(tags.TaggedExample._make, examples))
-    layout = Layout(length, long_document="sliding")
-    return known.TASKS["conll2003"].encode(examples, tokenizer, layout)
+    """Of (words, whether each comes after a space, ids of their tags)."""
+    labels = tuple("abcde")
+    task = dataclasses.replace(known.TASKS["conll2003"], labels=labels)
+    rows = []
+    for words, after_space, ids in examples:
+        text, places = "", []
+        for word, is_after in zip(words, after_space):
+            text += " " * is_after
+            places.append((len(text), len(text) + len(word)))
+            text += word
+        source = sentences.Sentence(tuple(words), {}, text, tuple(places))
+        label = None if ids is None else tuple(labels[id] for id in ids)
+        rows.append(Row("0", ((text, None),), label, source=source))
+    return task.encode(rows, tokenizer, Layout(length, long_document="sliding"))
 
 
 def test_labels_are_at_the_first_pieces_of_words(tokenizer):
     words, after_space = ["kamat", "mi", "telok"], [True, True, False]
-    arrays, counts = encode(tokenizer, 24, (words, after_space, [2, 0, 1]))
+    arrays, windows, counts = encode(tokenizer, 24, (words, after_space, [2, 0, 1]))
     pieces = tokenizer.encode_words(words, after_space)
     flat = sum(pieces, [])
     padding = 22 - len(flat)
     places = padding + np.cumsum([0, len(pieces[0]), len(pieces[1])])
     ids = [0] * padding + flat + [tokenizer.sep_id, tokenizer.cls_id]
-    assert counts.tolist() == [1] and arrays["input_ids"].tolist() == [ids]
+    assert windows.tolist() == [1] and arrays["input_ids"].tolist() == [ids]
     assert np.flatnonzero(arrays["word_starts"][0]).tolist() == places.tolist()
     assert np.flatnonzero(arrays["label_ids"][0]).tolist() == places.tolist()
     assert arrays["label_ids"][0, places].tolist() == [3, 1, 2]
-    counts = encoding.pop_token_counts(arrays)
     assert (counts.read.tolist(), counts.total.tolist()) == ([len(flat)], [len(flat)])
 
 
@@ -135,7 +146,7 @@ def test_each_word_of_a_long_sentence_is_tagged_once_in_order(tokenizer):
         words = rng.choices(["kamat", "mi", "telok", "la", "kamat" * 9], k=count)
         gold = [rng.randrange(5) for _ in words]
         sentence, other = (words, [1] * count, gold), (["mi"], [1], None)
-        arrays, counts = encode(tokenizer, length, sentence, other)
+        arrays, counts, _ = encode(tokenizer, length, sentence, other)
         assert counts[0] > 5 and counts[1] == 1
         is_start = arrays["word_starts"] > 0
         assert (arrays["label_ids"][is_start][:-1] - 1).tolist() == gold
@@ -202,11 +213,8 @@ def test_records_of_real_files_have_all_entities(name):
     assert task.options.is_spaced is (name == "conll2003")
     rows = read_rows(task, folder, "dev", need_labels=True)
     rows = sorted(rows, key=lambda row: -len(row.label))[:300]
-    arrays, counts = task.encode(
-        task.examples(rows),
-        Tokenizer(str(SPIECE)),
-        Layout(64, long_document="sliding"),
-    )
+    layout = Layout(64, long_document="sliding")
+    arrays, counts, _ = task.encode(rows, Tokenizer(str(SPIECE)), layout)
     found = np.where(arrays["word_starts"] > 0, arrays["label_ids"] - 1, -1)
     ones = np.ones(found.shape, np.float32)
     outputs = dict(values=found, probabilities=ones, loss=ones[:, 0])

@@ -210,7 +210,7 @@ def predicted(task, path, tag=0, **flags):
     trained = known.resolve_task(settings("", do_train=False, **flags), stored)
     rows = parsing.read_to_predict(trained, path)
     files = trained.prediction_files(rows, outside(rows, tag))
-    return "".join(files["jsonl"])
+    return "".join(json.dumps(each) + "\n" for each in files["jsonl"])
 
 
 @pytest.mark.parametrize(

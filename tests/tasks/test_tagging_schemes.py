@@ -1,7 +1,6 @@
 """Tag schemes: what tags say, what is legal, how entities are counted."""
 
 import itertools
-import json
 import random
 
 import numpy as np
@@ -158,9 +157,9 @@ def test_scores_are_those_of_the_file_that_is_written(tmp_path, scheme):
                 task.labels.index(tag) if is_right else rng.randrange(len(task.labels))
             )
         values.append(Tags(np.array(ids), np.ones(len(ids))))
-    lines = task.prediction_files(rows, values)["jsonl"]
+    objects = task.prediction_files(rows, values)["jsonl"]
     right, counts = [], np.zeros(3)
-    for value in map(json.loads, lines):
+    for value in objects:
         gold, found = value["tags"], value["predicted"]
         right += [one == other for one, other in zip(gold, found)]
         if scheme == "plain":  # each word is an entity

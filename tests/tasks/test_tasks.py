@@ -1,7 +1,5 @@
 """Tasks: the table of the known ones, and those made of own files."""
 
-import dataclasses
-
 import pytest
 from helpers.tasks import read_rows, settings, write
 
@@ -211,7 +209,6 @@ def test_gaps_are_those_of_the_data_sets_that_have_some(tmp_path):
         race.parse_pairs("t", "It is __ !", [["one", "two", "", "x"]])
     pairs = race.parse_pairs("t", "It is __ !", [["one", "two", "x", "y"]])
     assert pairs[0] == ("t", "It is one !")
-    # A model keeps what its data set says.
     write(
         tmp_path,
         "train.csv",
@@ -222,11 +219,6 @@ def test_gaps_are_those_of_the_data_sets_that_have_some(tmp_path):
     task = own(tmp_path, text_b_column="q", choice_columns="c1,c2", dev_share=0.0)
     row = read_rows(task, str(tmp_path), "train")[0]
     assert row.pairs == (("t", "get_name str"), ("t", "get_name int"))
-    for fills in (True, False):
-        options = dataclasses.asdict(task.with_options(fills_gaps=fills).options)
-        stored = dict(labels=["A", "B"], kind_options=options)
-        asked = settings(tmp_path, choice_columns="c1,c2", do_train=False)
-        assert known.resolve_task(asked, stored).options.fills_gaps is fills
 
 
 def test_answers_in_one_column_of_json_lines(tmp_path):
@@ -247,7 +239,11 @@ def test_answers_in_one_column_of_json_lines(tmp_path):
         read_rows(task, str(tmp_path), "dev")
     for answers, label, message in (
         ('["x", "y"]', 1, "train.jsonl:2: 2 answers, expected 3"),
-        ('["x", "y", "z"]', 3, "the label '3', expected one of 0, 1, 2; --label_form"),
+        (
+            '["x", "y", "z"]',
+            3,
+            r"train.jsonl:2: unknown label '3' \(labels: 0, 1, 2\); --label_form",
+        ),
         ('["x", "", "z"]', 1, "train.jsonl:2: column 'all': .*none empty"),
     ):
         lines = row % ('["x", "y", "z"]', 1), row % (answers, label)

@@ -60,7 +60,8 @@ class TaskData:
 
     def has(self, split: str) -> bool:
         """Whether the files of a split exist; a held-out split is part of the train file."""
-        if split in ("train", "dev") and split not in splits_of(self._task):
+        names = [name.partition("_")[0] for name in splits_of(self._task)]
+        if split in ("train", "dev") and split not in names:
             return False  # not an unknown name: the task has no such file
         return all(map(os.path.exists, self.paths(split)))
 
@@ -126,23 +127,17 @@ class TaskData:
     def records(self, rows: Sequence[Row]) -> encoding.Records:
         """The records of the rows to train on. Where they are written, warns if the vocabulary or
         the length lose much of the text."""
-        # The number of choices may differ between training and prediction: a ranking trains on
-        # pairs of documents, and scores documents one by one.
         settings, task = self._settings, self._task
+        options = dataclasses.asdict(task.options)
         return encoding.write_records(
             settings.output_dir,
             f"{task.name}.train",
-            task.examples(rows),
+            rows,
             self.tokenizer,
             self._layout,
-            label_features=self._label_features(),
-            encode=task.encode,
-            options=(
-                task.labels,
-                dataclasses.asdict(task.options),
-                *own_code(settings),
-            ),
-            num_choices=max(len(rows[0].pairs), task.num_choices(False)),
+            self._features(),
+            task.encode,
+            (task.labels, options, *own_code(settings)),
         )
 
     def batches(
@@ -172,9 +167,7 @@ class TaskData:
             multiple = compiled_multiple(length, multiple)
         batches = input_pipeline.finetuning_batches(
             made.path,
-            record_files.finetuning_features(
-                length, self._label_features(), self._task.num_choices(True)
-            ),
+            self._features(),
             row_length=length,
             multiple=multiple,
             pads=padding.side,
@@ -186,8 +179,12 @@ class TaskData:
         )
         return input_pipeline.for_replicas(batches, replicas)
 
-    def _label_features(self) -> tuple:
-        return self._task.features(self._layout.max_seq_length)
+    def _features(self) -> tuple:
+        """Those of a record to train on."""
+        task, length = self._task, self._layout.max_seq_length
+        return record_files.finetuning_features(
+            length, task.features(length), task.num_choices(True)
+        )
 
 
 def make_records(settings: SpanSettings) -> None:

@@ -26,18 +26,13 @@ from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks import encoding
 from xlnet.tasks.contract import LossOptions, Predictions
-from xlnet.tasks.encoding import (
-    IDS,
-    OF_ROWS,
-    TOKENS,
-    TOKENS_READ,
-    TokenCounts,
-    batches_by_length,
-)
+from xlnet.tasks.encoding import IDS, TokenCounts, batches_by_length
 from xlnet.tasks.task import Row
 
 Arrays = dict[str, np.ndarray]  # by name, [m, ...]
 
+# What of a batch to predict says to which rows its records belong, and how many tokens these have.
+OF_ROWS = ("index", "is_first", "tokens_read", "tokens")
 _DTYPES = {"int": tf.int32, "float": tf.float32}
 _BATCHES_AT_ONCE = 8  # that a call of a loaded model waits for, at most
 
@@ -158,8 +153,7 @@ def batches_of_rows(
     most_tokens: int | None = None,
 ) -> Iterator[Arrays]:
     """Yields batches of the records of rows, of about equal length. Each record has its number,
-    `index`, whether it `is_first` of its row, and the counts of the row's tokens, `TOKENS_READ` and
-    `TOKENS`.
+    `index`, whether it `is_first` of its row, and the counts of the row's tokens (`OF_ROWS`).
 
     Args:
       batch_size: B, at most.
@@ -170,16 +164,16 @@ def batches_of_rows(
     first = 0
     # Some rows at a time: their features take more memory than their outputs.
     while block := list(itertools.islice(rest, POOL_BATCHES * batch_size)):
-        records, windows = task.encode(list(task.examples(block)), tokenizer, layout)
-        counts = encoding.pop_token_counts(records)
-        records[TOKENS_READ], records[TOKENS] = counts.read, counts.total
-        records["is_first"] = np.zeros(len(counts.read), np.int32)
+        records, windows, counts = task.encode(block, tokenizer, layout)
+        records["tokens_read"] = np.repeat(counts.read, windows)
+        records["tokens"] = np.repeat(counts.total, windows)
+        records["is_first"] = np.zeros(windows.sum(), np.int32)
         records["is_first"][np.cumsum(windows) - windows] = 1
         for numbers, batch in batches_by_length(
             records, layout.max_seq_length, tuned.padding, batch_size, most_tokens
         ):
             yield dict(batch, index=first + numbers)
-        first += len(counts.read)
+        first += windows.sum()
 
 
 def features_to_predict(tuned: FineTunedTask) -> dict[str, tf.TensorSpec]:
@@ -193,6 +187,7 @@ def features_to_predict(tuned: FineTunedTask) -> dict[str, tf.TensorSpec]:
         if name in (*IDS, *task.token_features):
             shape = (None,)
         specs[name] = tf.TensorSpec([None, *shape], _DTYPES[dtype], name)
+    del specs["is_real_example"]  # of records to train on
     for name in OF_ROWS:
         specs[name] = tf.TensorSpec([None], tf.int64, name)
     return specs
@@ -200,7 +195,7 @@ def features_to_predict(tuned: FineTunedTask) -> dict[str, tf.TensorSpec]:
 
 def placeholders(tuned: FineTunedTask) -> dict[str, tf.Tensor]:
     """The features of a record that predictions depend on."""
-    targets = ("is_real_example", *OF_ROWS, *tuned.task.target_features)
+    targets = (*OF_ROWS, *tuned.task.target_features)
     inputs = {}
     for name, spec in features_to_predict(tuned).items():
         if name not in targets:
@@ -218,7 +213,8 @@ def join(
     batches, which have what `batches_of_rows` says of their rows, too."""
     outputs = in_order(parts)
     starts = np.flatnonzero(outputs.pop("is_first"))
-    counts = TokenCounts(outputs.pop(TOKENS_READ)[starts], outputs.pop(TOKENS)[starts])
+    read, total = outputs.pop("tokens_read"), outputs.pop("tokens")
+    counts = TokenCounts(read[starts], total[starts])
     # A row may have several records; `join` makes one prediction of their outputs.
     windows = np.diff(starts, append=len(outputs["loss"]))
     has_windows = encoding.has_windows(tuned.layout)

@@ -220,8 +220,8 @@ class Model(Inference):
     # ---- what it was trained for
 
     def classify(self, texts: Any, threshold: float | None = None) -> Any:
-        """The label of each text, or pair, with the probabilities of all: `results.Label`, or
-        `results.Labels` of a model for any number of labels.
+        """The label of each text, or pair, with the probabilities of all: `task.Label`, or
+        `task.Labels` of a model for any number of labels.
 
         Args:
           threshold: least probability for the second of two labels, or for each of any number; the
@@ -252,7 +252,7 @@ class Model(Inference):
         question: None | str | Sequence[str] = None,
     ) -> Any:
         """The right one of several choices for a text, or for a text and a question on it:
-        `results.Choice`.
+        `task.Choice`.
 
         Args:
           choices: those of one text; of several texts a list of such lists.
@@ -267,7 +267,7 @@ class Model(Inference):
         return self._by_parts(call, text=text, choices=choices, question=question)
 
     def rank(self, query: Any, documents: Sequence[Any]) -> Any:
-        """The documents of a query, best first: a list of `results.Ranked`.
+        """The documents of a query, best first: a list of `task.Ranked`.
 
         Args:
           documents: those of one query; of several queries a list of such lists.
@@ -285,7 +285,7 @@ class Model(Inference):
         threshold: float | None = None,
         top_k: int | None = None,
     ) -> Any:
-        """The span of a text that answers a question: `results.Answer`.
+        """The span of a text that answers a question: `task.Answer`.
 
         Args:
           context: one text for all questions, or one for each.
@@ -302,7 +302,7 @@ class Model(Inference):
         return self._by_parts(call, question=question, context=context)
 
     def tag(self, texts: Any) -> Any:
-        """The words of each text with their tags and the entities: `results.Tagged`. A tuple of str
+        """The words of each text with their tags and the entities: `task.Tagged`. A tuple of str
         is the words of one text.
 
         Examples:

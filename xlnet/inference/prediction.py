@@ -24,14 +24,13 @@ from xlnet.inference.inference import (
     plain,
     require_list,
 )
-from xlnet.inference.session import require_finite
 from xlnet.inference.settings import PredictSettings, from_keywords
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.support.errors import wrong
-from xlnet.tasks import encoding, ranking, results
+from xlnet.tasks import encoding, ranking
 from xlnet.tasks.contract import Task
 from xlnet.tasks.tagging.sentences import find_words
-from xlnet.tasks.task import InlineExample, Row
+from xlnet.tasks.task import InlineExample, Ranked, Row
 
 VERBS = ("classify", "score", "choose", "rank", "answer", "tag")
 EXPLAINED = ("classify", "score", "rank")  # of models with one output for a text
@@ -136,12 +135,12 @@ def _parts(item: Any, names: tuple[str, ...]) -> Sequence[Any]:
     raise wrong("text", f"{item!r:.80}", f"({', '.join(names)})")
 
 
-def ranked(found: list) -> list[results.Ranked]:
+def ranked(found: list) -> list[Ranked]:
     """The documents of a query by their scores, best first."""
     scores = np.array(found)
     documents = []
     for index in ranking.best_first(scores):
-        documents.append(results.Ranked(int(index), float(scores[index])))
+        documents.append(Ranked(int(index), float(scores[index])))
     return documents
 
 
@@ -206,7 +205,6 @@ def explanation_call(inference: Inference, label: str | None = None) -> Call:
             raise wrong("text", found, f"at most {_MOST_WORDS}")
         outputs, counts = predictor.values(rows)
         values = np.asarray(outputs, np.float64)
-        require_finite(values)
         inference.note_cut(counts.is_cut[:1], tuned.layout.max_seq_length)
         output, index = "score", 0
         if names:

@@ -51,10 +51,11 @@ def vectors_call(
     name = str(layer % (n_layer + 1))
     layout = layout_of(inference.loaded)
 
-    def compute(items: list[tuple[encoding.Example, int]]) -> list[Computed]:
-        examples = [example for example, _ in items]
-        arrays, _ = encoding.arrays_of(examples, inference.tokenizer, layout)
-        counts = encoding.pop_token_counts(arrays)
+    def compute(items: list[tuple[tuple, int]]) -> list[Computed]:
+        pairs = [(pair,) for pair, _ in items]
+        labels = np.zeros(len(items), np.int32)  # none are read
+        tokenizer = inference.tokenizer
+        arrays, _, counts = encoding.arrays_of(pairs, labels, tokenizer, layout)
         inference.note_cut(counts.is_cut, layout.max_seq_length)
         found: list[Any] = [None] * len(items)
         for numbers, batch in batches_by_length(
@@ -83,7 +84,7 @@ def vectors_call(
     return Call(compute, at_once, functools.partial(_example, inference))
 
 
-def _example(inference: Inference, item: Any) -> tuple[encoding.Example, int]:
+def _example(inference: Inference, item: Any) -> tuple[tuple, int]:
     """A text or a pair, and how many of its tokens are unknown."""
     tuned = inference.loaded.tuned
     task = tuned.task if tuned else None
@@ -92,7 +93,7 @@ def _example(inference: Inference, item: Any) -> tuple[encoding.Example, int]:
         first = task.published.replaced(first)
         second = second and task.published.replaced(second)
     unknown = count_unknown(inference.tokenizer, (first, second))
-    return encoding.Example(((first, second),), 0), unknown
+    return (first, second), unknown
 
 
 def layout_of(loaded: LoadedModel) -> encoding.Layout:

@@ -246,7 +246,7 @@ class ServedModel:
 
     def _answer(self, call: Call, row: Row, found: Computed) -> Answer:
         result = found.result
-        # By the names of an exported model; a score stands for itself.
+        # By the names of an exported model, if it takes texts; a score stands for itself.
         if call.signature == "text" and hasattr(result, "named"):
             result = result.named()
         unknown = found.unknown_tokens

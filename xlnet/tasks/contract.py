@@ -1,7 +1,7 @@
 """What a task is: its declared fields (`tasks.task`), the reading of its files (`files.parsing`),
 and the methods of its type, a subclass of `Task` here.
 
-In this order: rows to the examples of records; the output layer with its loss and its outputs;
+In this order: rows to records; the output layer with its loss and its outputs;
 predictions, metrics, tables and files. `simple` has the library's simple types. A type is
 given to `xlnet.tasks.register`.
 
@@ -21,17 +21,17 @@ import json
 import re
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from xlnet.corpus.record_files import Feature
 from xlnet.support.errors import wrong
-from xlnet.tasks import encoding, metrics, results
+from xlnet.tasks import encoding, metrics
 from xlnet.tasks.files.forms import to_number
 from xlnet.tasks.files.parsing import TableReader
 from xlnet.tasks.metrics import Metric
-from xlnet.tasks.task import Row
+from xlnet.tasks.task import Choice, Label, Labels, Names, Row
 
 # Of a label's probability, where labels are independent or there are two.
 THRESHOLD = 0.5
@@ -70,8 +70,8 @@ class Task(TableReader):
     """
 
     kind = ""
-    measures: ClassVar[tuple[Metric, ...]] = ()
-    default_metrics: ClassVar[tuple[str, ...]] = ()
+    measures: tuple[Metric, ...] = ()
+    default_metrics: Names = ()
     activation = ""
     loss_options = False
     column = "label"
@@ -80,8 +80,8 @@ class Task(TableReader):
     verb = "classify"
     program = "xlnet classify"
     pads = "left"
-    token_features: ClassVar[tuple[str, ...]] = ()
-    target_features: ClassVar[tuple[str, ...]] = ("label_ids",)
+    token_features: Names = ()
+    target_features: Names = ("label_ids",)
 
     # -- labels and decisions
 
@@ -107,7 +107,7 @@ class Task(TableReader):
         of_none = self.targets(())
         return None if of_none is None else of_none.shape[1:]
 
-    # -- files to examples
+    # -- files to records
 
     def from_train_file(self, path: str) -> Task:
         """The task with what its train file determines: its labels, which are the columns of
@@ -130,18 +130,17 @@ class Task(TableReader):
         """The rows to train on, made of those of the train file."""
         return rows
 
-    def examples(self, rows: Sequence[Row]) -> Sequence[Any]:
-        """The argument of `encode` for each row: n `encoding.Example`s that fit into JSON."""
-        labels = self.targets(rows).tolist()
-        return [encoding.Example(row.pairs, each) for row, each in zip(rows, labels)]
-
-    def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
-        """Returns (dict of arrays [m, ...], one for each feature of the record; int [n], the number
-        of records of each example)."""
-        return encoding.arrays_of(examples, tokenizer, layout)
+    def encode(
+        self, rows: Sequence[Row], tokenizer: Any, layout: encoding.Layout
+    ) -> tuple:
+        """Returns (dict of arrays [m, ...], one for each of the ids and of `features`; int [n], the
+        number of records of each row; its `encoding.TokenCounts`). They depend on the pairs, the
+        label and the source of a row alone, which fit into JSON."""
+        pairs = [row.pairs for row in rows]
+        return encoding.arrays_of(pairs, self.targets(rows), tokenizer, layout)
 
     @property
-    def texts(self) -> tuple[str, ...]:
+    def texts(self) -> Names:
         """The names of the texts of a served row."""
         names = ["text_a"]
         if self.columns.text_b:
@@ -196,13 +195,13 @@ class Task(TableReader):
 
     def join(self, outputs: dict, windows: np.ndarray | None) -> Predictions:
         """The `Predictions` for rows, from the outputs for records: dict of arrays [m, ...], `loss`
-        and those of `outputs`. windows: int [n], the records of each row; None: one each."""
+        and those of `outputs`; UserError where some are not finite. windows: int [n], the records
+        of each row; None: one each."""
         # By default `outputs` has one array besides the loss, under the name of the field that it
         # becomes. A head with other outputs overrides this.
-        return Predictions(
-            values=mean_over_windows(outputs["values"], windows),
-            loss=mean_over_windows(outputs["loss"], windows),
-        )
+        values = mean_over_windows(outputs["values"], windows)
+        check_finite(self, values)
+        return Predictions(values, mean_over_windows(outputs["loss"], windows))
 
     def named_outputs(self, outputs: dict, threshold: float) -> dict:
         """The outputs of an exported model by readable names: a dict of tensors [B, ...].
@@ -254,7 +253,7 @@ class Task(TableReader):
     def check_metric(self, name: str) -> None:
         """Raises UserError unless the metric `name` can select checkpoints."""
         takes_own = bool(self.measures)
-        if takes_own and metrics.is_own(name):
+        if takes_own and ":" in name:
             return
         if name not in (*self.metric_functions, *self.metrics):
             own = ", or FILE.py:FUNCTION of your own" if takes_own else ""
@@ -270,9 +269,7 @@ class Task(TableReader):
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
     ) -> dict:
         """Returns a dict of metric name to float, the task's main metric first; with `loss` if that
-        is not the mean loss of the records. A prediction that is not finite is a UserError."""
-        gold_labels = np.asarray(gold_labels)
-        values = finite(self, values)
+        is not the mean loss of the records."""
         decisions = self.decide(values, threshold)
         found = {}
         for name in self.metrics:
@@ -317,11 +314,9 @@ class Task(TableReader):
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> dict[str, Iterable]:
-        """The files to write, the main one first, by the extension of their names: the lines with
-        their ends, or of "tsv" the cells of each row. By default a table: the rows' names,
-        predictions, probabilities and, if some row has one, the gold labels. Probabilities and
-        scores that are not finite are a UserError."""
-        values = finite(self, values)
+        """The files to write, the main one first, by the extension of their names: texts, cells or
+        objects of JSON, each a line. By default a table: the rows' names, predictions,
+        probabilities and, if some row has one, the gold labels."""
         # Texts are made one at a time to save memory.
         columns: dict[str, Any] = {}
         if self.columns.query:
@@ -341,9 +336,7 @@ class Task(TableReader):
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> list:
         """The predictions for a call from Python, the same as in the prediction file: n plain
-        values, or tuples of `tasks.results`. A UserError where `prediction_files` has
-        one."""
-        values = finite(self, values)
+        values, or tuples of `tasks.task`."""
         labels = self.predicted_labels(values, threshold)
         if not self.probabilities:
             return labels
@@ -352,26 +345,24 @@ class Task(TableReader):
             of_all = dict(zip(self.probabilities, row))
             if self.columns.choices:
                 number = self.class_names.index(label)
-                found.append(results.Choice(number, label, tuple(row)))
+                found.append(Choice(number, label, tuple(row)))
             elif self.label_shape:
-                found.append(results.Labels(label, of_all))
+                found.append(Labels(label, of_all))
             else:
-                found.append(results.Label(label, of_all[label], of_all))
+                found.append(Label(label, of_all[label], of_all))
         return found
 
 
 # ---- for the methods of all types
 
 
-def finite(task: Task, values: Any) -> np.ndarray:
-    """Predictions of n rows as an array [n, ...]; a UserError where one is NaN or infinite."""
-    values = np.asarray(values)
+def check_finite(task: Task, values: np.ndarray) -> None:
+    """Raises UserError if a prediction of n rows, of an array [n, ...], is NaN or infinite."""
     is_finite = np.isfinite(values).reshape(len(values), -1)
     bad = np.count_nonzero(~is_finite.all(axis=1))
     if bad:
         found = f"{bad} of {len(values)} predictions that are not finite numbers"
         raise wrong(f"task {task.name}", found, "numbers", "--precision=fp32")
-    return values
 
 
 def mean_over_windows(values: np.ndarray, windows: np.ndarray | None) -> np.ndarray:
@@ -383,7 +374,7 @@ def mean_over_windows(values: np.ndarray, windows: np.ndarray | None) -> np.ndar
     return sums / windows.reshape([-1] + [1] * (values.ndim - 1))
 
 
-def sorted_names(names: Collection[str]) -> tuple[str, ...]:
+def sorted_names(names: Collection[str]) -> Names:
     """Numbers by size, such as -1, 0, 1.5, 10; others in alphabetical order."""
     if all(re.fullmatch(r"[+-]?\d+(\.\d+)?", name) for name in names):
         return tuple(sorted(sorted(names), key=float))

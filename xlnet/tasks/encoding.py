@@ -1,14 +1,13 @@
-"""Fine-tuning examples as arrays, and as record files that later runs find and use again.
+"""Rows as arrays, and as record files that later runs find and use again.
 
 Shape letters: T = `max_seq_length` tokens of one choice, C choices (1 unless multiple choice),
-n examples, m records, B batch.
+n rows, m records, B batch.
 """
 
 from __future__ import annotations
 
 import collections
 import hashlib
-import itertools
 import json
 import logging
 import os
@@ -18,17 +17,15 @@ from typing import Any, Callable, NamedTuple
 import numpy as np
 
 from xlnet.corpus import record_files
-from xlnet.corpus.record_files import ExampleBytes
+from xlnet.corpus.record_files import ExampleBytes, Feature
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.support import files
+from xlnet.tasks.task import Row
 
 _log = logging.getLogger(__name__)
 
 SEG_A, SEG_B, SEG_CLS, SEG_PAD_RIGHT, SEG_PAD = 0, 1, 2, 3, 4
 IDS = ("input_ids", "input_mask", "segment_ids")  # features of any number of tokens
-
-# choices: ((text_a, text_b or None), ...), one pair per choice; label: a number, or a list of them.
-Example = collections.namedtuple("Example", "choices label")
 
 # path: of the TFRecord file. count: m.
 Records = collections.namedtuple("Records", "path count")
@@ -38,43 +35,30 @@ Layout = collections.namedtuple(
     "Layout", "max_seq_length cut_first long_document", defaults=(False, "truncate")
 )
 
-# Names of arrays int [m] that `encode` returns alongside the features of records, and that records
-# do not have: how many tokens the texts of an example have, and how many of these are in its
-# records; without special tokens.
-TOKENS_READ, TOKENS = "tokens_read", "tokens"
-# What of a batch to predict says to which rows its records belong.
-OF_ROWS = ("index", "is_first", TOKENS_READ, TOKENS)
-
-_NOTED = 0.01  # a larger ratio of unknown pieces or of cut examples is warned of
+_NOTED = 0.01  # a larger ratio of unknown pieces or of cut rows is warned of
 # Part of the name of a record file: to be raised whenever the same text gives other arrays.
-_RECORDS_VERSION = 3
-_EXAMPLES_AT_ONCE = 1000
+_RECORDS_VERSION = 4
+_ROWS_AT_ONCE = 1000
 
 # In a note: windows cover all of the context of a question.
 CUT_WORDS = "the rows are cut; see --max_seq_length (of questions: --max_query_length)"
 
 
 class TokenCounts(NamedTuple):
-    """How many tokens of examples were read, of how many; int [m] each."""
+    """How many tokens the texts of rows have, and how many of these are in their records; without
+    special tokens, int [n] each."""
 
     read: np.ndarray
     total: np.ndarray
 
     @property
     def is_cut(self) -> np.ndarray:
-        """Whether an example lost some of its text, bool [m]."""
+        """Whether a row lost some of its text, bool [n]."""
         return self.read < self.total
 
 
-def pop_token_counts(arrays: dict[str, np.ndarray]) -> TokenCounts:
-    """Takes the counts out of the arrays of `Task.encode`; those of a reader that does not count
-    are zeros."""
-    none = np.zeros(len(arrays["input_ids"]), int)
-    return TokenCounts(arrays.pop(TOKENS_READ, none), arrays.pop(TOKENS, none))
-
-
 def has_windows(layout: Layout) -> bool:
-    """Whether an example may have several records."""
+    """Whether a row may have several records."""
     return layout.long_document == "sliding"
 
 
@@ -167,8 +151,7 @@ def windows_of(count: int, room: int, stride: int) -> list[Window]:
 def lay_out(
     pairs: Sequence[tuple],
     max_seq_length: int,
-    cls_id: int,
-    sep_id: int,
+    tokenizer: Tokenizer,
     pads: str = "left",
 ) -> dict[str, np.ndarray]:
     """Lays out `A <sep> <cls>` (no B) or `A <sep> B <sep> <cls>`.
@@ -182,51 +165,64 @@ def lay_out(
     Args:
       pairs: n tuples of lists of ids (A, B or None) that fit.
       max_seq_length: T.
-      cls_id: of the vocabulary, like the next one.
-      sep_id: the id of <sep>.
+      tokenizer: has the ids of <sep> and <cls>.
       pads: the side of the padding, "left" or "right".
 
     Returns:
       a dict of `input_ids` int32, `input_mask` float32 and `segment_ids` int32, each [n,T].
     """
-    end = [sep_id, cls_id]
-    joined = [a + end if b is None else a + [sep_id] + b + end for a, b in pairs]
-    sizes = np.array([len(ids) for ids in joined])[:, None]
-    end_of_a = np.array([len(a) + 1 for a, _ in pairs])[:, None]
-    begin = max_seq_length - sizes if pads == "left" else 0 * sizes
-    index = np.arange(max_seq_length) - begin  # in the text, [n,T]
-    is_padding = (index < 0) | (index >= sizes)
-    input_ids = np.zeros(index.shape, np.int32)
-    all_ids = itertools.chain.from_iterable(joined)
-    input_ids[~is_padding] = np.fromiter(all_ids, np.int32)
-    segment_ids = np.where(index < end_of_a, SEG_A, SEG_B).astype(np.int32)
-    segment_ids[index == sizes - 1] = SEG_CLS
-    segment_ids[is_padding] = SEG_PAD if pads == "left" else SEG_PAD_RIGHT
-    return dict(
-        input_ids=input_ids,
-        input_mask=is_padding.astype(np.float32),
-        segment_ids=segment_ids,
-    )
+    shape = len(pairs), max_seq_length
+    input_ids = np.zeros(shape, np.int32)
+    input_mask = np.ones(shape, np.float32)
+    padding = SEG_PAD if pads == "left" else SEG_PAD_RIGHT
+    segment_ids = np.full(shape, padding, np.int32)
+    for number, (ids_a, ids_b) in enumerate(pairs):
+        ids = [*ids_a, tokenizer.sep_id]
+        segments = [SEG_A] * len(ids)
+        if ids_b is not None:
+            ids += [*ids_b, tokenizer.sep_id]
+            segments += [SEG_B] * (len(ids_b) + 1)
+        ids.append(tokenizer.cls_id)
+        segments.append(SEG_CLS)
+        begin = max_seq_length - len(ids) if pads == "left" else 0
+        place = slice(begin, begin + len(ids))
+        input_ids[number, place] = ids
+        input_mask[number, place] = 0
+        segment_ids[number, place] = segments
+    return {
+        "input_ids": input_ids,
+        "input_mask": input_mask,
+        "segment_ids": segment_ids,
+    }
 
 
 def arrays_of(
-    examples: Sequence[Example], tokenizer: Tokenizer, layout: Layout
+    rows: Sequence[tuple], labels: np.ndarray, tokenizer: Tokenizer, layout: Layout
 ) -> tuple:
-    """Arrays of some examples, as `record_files.finetuning_features` lists them: (dict of arrays
-    [m, ...], the texts of all choices joined, [m,C*T], with `TOKENS_READ` and `TOKENS`; int [n],
-    the windows of each example, whose sum is m)."""
+    """Arrays of some rows.
+
+    Args:
+      rows: of each of n the pairs of texts, as of `Row`: one, or one for each choice.
+      labels: those of records, [n, ...].
+      tokenizer: of the vocabulary.
+      layout: which tokens fit.
+
+    Returns:
+      (dict of arrays [m, ...], as `record_files.finetuning_features` lists them, the texts of all
+      choices joined, [m,C*T]; int [n], the windows of each row, whose sum is m; `TokenCounts`).
+    """
     # All texts are tokenized in one call, which is faster than one for each.
     texts = []
-    for example in examples:
-        for pair in example.choices:
+    for choices in rows:
+        for pair in choices:
             texts += [text for text in pair if text is not None]
     ids = iter(tokenizer.encode_lines(texts))
 
     pairs: list[tuple] = []  # of all choices of all records
-    counts, tokens_read, tokens = [], [], []  # of each example
-    for example in examples:
+    counts, tokens_read, tokens = [], [], []  # of each row
+    for choices in rows:
         windows_of, total = [], 0
-        for _, text_b in example.choices:
+        for _, text_b in choices:
             ids_a = next(ids)
             ids_b = None if text_b is None else next(ids)
             total += len(ids_a) + len(ids_b or ())
@@ -242,33 +238,12 @@ def arrays_of(
         read = sum(len(ids_a) + len(ids_b or ()) for ids_a, ids_b in record)
         tokens_read.append(read if count == 1 else total)
 
-    arrays = lay_out(pairs, layout.max_seq_length, tokenizer.cls_id, tokenizer.sep_id)
+    arrays = lay_out(pairs, layout.max_seq_length, tokenizer)
     for name, values in arrays.items():
         arrays[name] = values.reshape(sum(counts), -1)
-    label = np.array([example.label for example in examples])
-    label = label.astype(np.float32 if label.dtype.kind == "f" else np.int32)
-    arrays["label_ids"] = np.repeat(label, counts, axis=0)
-    add_counts(arrays, counts, tokens_read, tokens)
-    return arrays, np.array(counts)
-
-
-def add_counts(
-    arrays: dict[str, np.ndarray],
-    counts: list[int],
-    tokens_read: list[int],
-    tokens: list[int],
-) -> None:
-    """Adds to the arrays of m records what all types have besides the ids.
-
-    Args:
-      arrays: those of `Task.encode`.
-      counts: the records of each of n examples.
-      tokens_read: of each example, how many of its tokens its records have.
-      tokens: of each example, how many it has.
-    """
-    arrays["is_real_example"] = np.ones(sum(counts), np.int32)
-    arrays[TOKENS_READ] = np.repeat(tokens_read, counts)
-    arrays[TOKENS] = np.repeat(tokens, counts)
+    arrays["label_ids"] = np.repeat(labels, counts, axis=0)
+    read_of_all = TokenCounts(np.array(tokens_read), np.array(tokens))
+    return arrays, np.array(counts), read_of_all
 
 
 # ---- record files ----
@@ -277,22 +252,20 @@ def add_counts(
 def write_records(
     directory: str,
     name: str,
-    examples: Sequence[Any],
+    rows: Sequence[Row],
     tokenizer: Tokenizer,
     layout: Layout,
-    *,
-    label_features: tuple = (record_files.CLASS_ID,),
-    encode: Callable = arrays_of,
-    options: tuple = (),
-    num_choices: int = 1,
+    features: Sequence[Feature],
+    encode: Callable,
+    options: Sequence = (),
 ) -> Records:
-    """Writes examples as a TFRecord file named after its content, unless it is there already:
+    """Writes rows as a TFRecord file named after its content, unless it is there already:
     `<directory>/<name>.<hash>.tfrecord`.
 
     Args:
-      examples: `Example`s, or what else `encode` takes and `json` can write.
-      encode: function of (examples, tokenizer, layout), with the result of `arrays_of`, perhaps
-        without the counts of tokens.
+      rows: what `json` can write of them, and the other arguments, decide about the content.
+      features: of a record, as of `record_files.finetuning_features`.
+      encode: `Task.encode` of the rows.
       options: what else the content depends on: the labels and the options of the task.
     """
     # The name has a hash of everything that the content depends on.
@@ -302,30 +275,27 @@ def write_records(
         tokenizer.uncased,
         tokenizer.keep_accents,
         layout,
-        label_features,
+        features,
         *options,
     ]
     digest = hashlib.sha256(json.dumps(settings).encode())
-    for example in examples:
-        digest.update(json.dumps(example).encode())
+    for row in rows:
+        content = json.dumps([row.pairs, row.label, row.source])
+        digest.update(content.encode())
     path = os.path.join(directory, f"{name}.{digest.hexdigest()[:16]}.tfrecord")
 
     if os.path.exists(path):  # an earlier run has written it
         return Records(path, len(record_files.EqualRecords(path)))
 
-    features = record_files.finetuning_features(
-        layout.max_seq_length, label_features, num_choices
-    )
     to_bytes = ExampleBytes(features, largest=max(tokenizer.vocab_size, 1 << 14))
     count = pieces = unknown = cut = 0
     # Records are written as they are made, under another name until all are there.
     with files.writing(path) as f:
-        for begin in range(0, len(examples), _EXAMPLES_AT_ONCE):
-            block = examples[begin : begin + _EXAMPLES_AT_ONCE]
-            arrays, windows = encode(block, tokenizer, layout)
-            # All records of an example have the same counts: those of its first one are taken.
-            is_cut = pop_token_counts(arrays).is_cut[np.cumsum(windows) - windows]
-            cut += np.count_nonzero(is_cut)
+        for begin in range(0, len(rows), _ROWS_AT_ONCE):
+            block = rows[begin : begin + _ROWS_AT_ONCE]
+            arrays, windows, counts = encode(block, tokenizer, layout)
+            arrays["is_real_example"] = np.ones(windows.sum(), np.int32)
+            cut += np.count_nonzero(counts.is_cut)
             ids = arrays["input_ids"][arrays["input_mask"] == 0]
             is_special = np.isin(ids, [tokenizer.sep_id, tokenizer.cls_id])
             pieces += np.count_nonzero(~is_special)
@@ -338,8 +308,8 @@ def write_records(
             "of the pieces are unknown to the vocabulary; is it one of this language?"
         )
         _log.warning("note: train: %.1f %% %s", 100 * unknown / pieces, what)
-    if cut > _NOTED * len(examples):
-        ratio = 100 * cut / len(examples)
+    if cut > _NOTED * len(rows):
+        ratio = 100 * cut / len(rows)
         _log.warning("note: train: %.1f %% of %s", ratio, CUT_WORDS)
     return Records(path, count)
 
@@ -372,17 +342,14 @@ def batches_by_length(
       batch_size: B, at most.
       most_tokens: B*C*T of a batch, at most, unless it is a single record; None: any number.
     """
-
     # Sorted by length, texts next to each other have little padding: the work of a batch is its
     # longest text's.
-    def split(values: np.ndarray) -> np.ndarray:  # [m,C,T]
-        return values.reshape(len(values), -1, row_length)
-
     by_token = (*IDS, *padding.token_features)
-    is_text = split(records["input_mask"]) < 1  # [m,C,T]
+    input_mask = records["input_mask"]
+    choices = input_mask.shape[1] // row_length
+    is_text = input_mask.reshape(-1, choices, row_length) < 1  # [m,C,T]
     lengths = is_text.sum(axis=2).max(axis=1)  # [m], of choices that of the longest
     order = np.argsort(lengths, kind="stable")
-    choices = is_text.shape[1]
     begin = 0
     while begin < len(order):
         end = begin + 1
@@ -403,5 +370,6 @@ def batches_by_length(
         for name, values in records.items():
             batch[name] = values[numbers]
             if name in by_token:
-                batch[name] = split(batch[name])[:, :, kept].reshape(len(numbers), -1)
+                by_choice = batch[name].reshape(-1, choices, row_length)
+                batch[name] = by_choice[:, :, kept].reshape(len(numbers), -1)
         yield numbers, batch

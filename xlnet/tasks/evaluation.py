@@ -3,16 +3,18 @@ servers of GLUE and CLUE."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import logging
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from xlnet.support import files
-from xlnet.tasks import results
 from xlnet.tasks.contract import LABELS_SHOWN, Predictions, Task
 from xlnet.tasks.task import Row
 
@@ -168,10 +170,8 @@ def write_predictions(
     predicted = f"predicted {task.name} {split}  step {step}  ({len(rows)} rows)"
     for extension, lines in contents.items():
         path = output or f"{stem}.{extension}"
-        if extension == "tsv":  # the cells of each line
-            is_csv = path.lower().endswith(".csv")
-            lines = results.separated(lines, "," if is_csv else "\t")
-        files.write_lines(path, lines)
+        is_csv = path.lower().endswith(".csv")
+        files.write_lines(path, _written(lines, "," if is_csv else "\t"))
         _log.info("%s: %s", predicted, path)
         if output:
             return
@@ -183,15 +183,31 @@ def write_predictions(
     path = os.path.join(directory, task.published.submissions[split])
     if task.published.submitted_range:
         values = np.clip(values, *task.published.submitted_range)
-    named = []
+    is_json = path.endswith(".json")
+    submitted: list[Any] = [] if is_json else [("index", "prediction")]
     for row, label in zip(rows, task.predicted_labels(values, threshold)):
-        named.append((row.id, task.text_of(label)))
-    lines = results.separated([("index", "prediction"), *named])
-    if path.endswith(".json"):
-        objects = []
-        for name, text in named:
-            id = int(name) if name.isdecimal() else name
-            objects.append({"id": id, "label": text})
-        lines = results.json_lines(objects)
-    files.write_lines(path, lines)
+        text = task.text_of(label)
+        if is_json:
+            id = int(row.id) if row.id.isdecimal() else row.id
+            submitted.append({"id": id, "label": text})
+        else:
+            submitted.append((row.id, text))
+    files.write_lines(path, _written(submitted))
     _log.info("for the server of %s: %s", task.name, path)
+
+
+def _written(lines: Iterable, delimiter: str = "\t") -> Iterator[str]:
+    """Yields lines as they are written: a text with its end as it is, a dict as JSON, cells with
+    quotation marks around those with a delimiter, the end of a line or a quotation mark."""
+    for line in lines:
+        if isinstance(line, str):
+            yield line
+        elif isinstance(line, dict):
+            yield json.dumps(line, ensure_ascii=False) + "\n"
+        else:
+            # A cell with a character of the end of a line is quoted, also with a carriage return
+            # alone.
+            text = io.StringIO()
+            writer = csv.writer(text, delimiter=delimiter, lineterminator="\r\n")
+            writer.writerow(line)
+            yield text.getvalue().removesuffix("\r\n") + "\n"

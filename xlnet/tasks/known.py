@@ -1,5 +1,5 @@
-"""The registry of task types and of tasks, the library's and those of a user; and the task of a
-run's settings: a known one, or `--task_name=custom`, of a user's own columns.
+"""The registry of task types, the library's and those of a user; the known tasks; and the task of
+a run's settings: a known one, or `--task_name=custom`, of a user's own columns.
 
 `known.json` has groups of tasks from one source: the fields of `Task` by their names, in place of
 those that a group has in common. An entry with `languages` is a task for each, in place of
@@ -18,7 +18,6 @@ from typing import Any
 from xlnet.settings.finetuning import names_in
 from xlnet.support import own_modules
 from xlnet.support.errors import wrong
-from xlnet.tasks import metrics
 from xlnet.tasks.contract import Task
 from xlnet.tasks.files import forms
 from xlnet.tasks.questions.spans import Spans
@@ -56,31 +55,26 @@ def _read_tasks() -> dict[str, Task]:
             pattern = json.dumps([name, {**group["common"], **entry}])
             for language in entry.get("languages", [""]):
                 filled = pattern.replace("{language}", language)
-                task = _task(*json.loads(filled, object_hook=_with_tuples))
+                task = _task(*json.loads(filled, object_hook=_parsed))
                 tasks[task.name] = task
     return tasks
 
 
-def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:
-    """An object of JSON with tuples in place of its lists."""
+def _parsed(values: dict[str, Any]) -> Any:
+    """An object of JSON, with tuples in place of its lists; of the fields of a `Form` that."""
     for name, value in values.items():
         if isinstance(value, list):
             values[name] = tuple(value)
-    return values
+    return Form(**values) if values.keys() <= vars(Form()).keys() else values
 
 
 def _task(name: str, fields: dict[str, Any]) -> Task:
-    files = fields["files"]
-    forms = {}
-    for key, form in files.get("forms", {}).items():
-        forms[key] = Form(**form)
-    files.update(form=Form(**files.get("form", {})), forms=forms)
     task = TASK_TYPES[fields["type"]](
         name,
         Columns(**fields["columns"]),
         fields["labels"],
         fields["metrics"],
-        Files(**files),
+        Files(**fields["files"]),
         Published(**fields.get("published", {})),
     )
     return task.with_options(**fields.get("options", {}))
@@ -89,49 +83,38 @@ def _task(name: str, fields: dict[str, Any]) -> Task:
 TASKS = _read_tasks()
 
 
-_OURS = frozenset([*TASK_TYPES, *TASKS])
-
-
 # ---- own task types
 
 
 def is_built_in(its_type: type[Task]) -> bool:
     """Whether a task type is one of the library's."""
-    return its_type.kind in _OURS
+    return its_type in _TYPES
 
 
-def _name_of(part: Any) -> str:
-    """The name of a task type or of a task; "" of anything else."""
-    if isinstance(part, type) and issubclass(part, Task):
-        return part.kind
-    return part.name if isinstance(part, Task) else ""
-
-
-def register(part: Any) -> Any:
+def register(its_type: Any) -> Any:
     """As `tasks.register`."""
-    name = _name_of(part)
-    if not name or name in _OURS:
-        raise ValueError(f"found the name '{name}', expected a type or task of another")
-    registry: dict[str, Any] = TASK_TYPES if isinstance(part, type) else TASKS
-    registry[name] = part
-    return part
+    name = getattr(its_type, "kind", "")
+    is_taken = any(name == each.kind for each in _TYPES)
+    if not isinstance(its_type, type) or not name or is_taken:
+        raise ValueError(f"found the name '{name}', expected a task type of another")
+    TASK_TYPES[name] = its_type
+    return its_type
 
 
 def load(module: str | None) -> list[type[Task]]:
-    """Imports `module`, FILE.py or the name of an installed one, which registers own task types or
-    tasks, its variables; returns the types. None: imports nothing."""
+    """Imports `module`, FILE.py or the name of an installed one, which registers own task types,
+    its variables; returns them. None: imports nothing."""
     if not module:
         return []
     own = []
     for part in vars(own_modules.load(module, "own_module")).values():
-        name = _name_of(part)
-        registered = TASK_TYPES.get(name), TASKS.get(name)
-        if name and name not in _OURS and part in registered:
+        is_type = isinstance(part, type) and part in TASK_TYPES.values()
+        if is_type and not is_built_in(part):
             own.append(part)
     if not own:
         found, expected = "no task type", "NAME = xlnet.tasks.register(...)"
         raise wrong(f"own_module: {module}", found, expected)
-    return [part for part in own if isinstance(part, type)]
+    return own
 
 
 def type_of(stored: dict, path: str) -> type[Task]:
@@ -190,29 +173,26 @@ def resolve_task(settings: Any, stored: dict | None = None) -> Task:
     if task.labels == () and stored and not settings.do_train:
         task = dataclasses.replace(task, labels=tuple(stored["labels"]))
         task = task.with_options(**stored.get("kind_options", {}))
-    task = with_metric(complete(task, settings.data_dir), settings.metric)
+    elif task.labels == ():
+        names = task.files.by_split.get("train", "train.csv")
+        path = forms.require_file(settings.data_dir, names, "train")
+        task = task.from_train_file(path)
+    task = with_metric(task, settings.metric)
     if settings.do_train or settings.do_eval:
         task.metric_functions  # noqa: B018  its errors are raised before anything is read
     return task
 
 
-def complete(task: Task, data_dir: str) -> Task:
-    """The task with the labels of its train file if they are not known."""
-    if task.labels != ():
-        return task
-    names = task.files.by_split.get("train", "train.csv")
-    path = forms.require_file(data_dir, names, "train")
-    return task.from_train_file(path)
-
-
 def with_metric(task: Task, name: str | None) -> Task:
     """The task with the comma-separated metrics `name` before the others; None: unchanged."""
-    given = {}  # name, as results have it -> as the flag has it
+    names, own = [], {}
     for each in names_in(name):
         task.check_metric(each)
-        given[metrics.name_of(each)] = each
-    own = {name: each for name, each in given.items() if metrics.is_own(each)}
-    in_order = tuple(dict.fromkeys((*given, *task.metrics)))
+        _, _, function = each.removesuffix(":min").rpartition(":")
+        names.append(function)
+        if ":" in each:
+            own[function] = each
+    in_order = tuple(dict.fromkeys((*names, *task.metrics)))
     return dataclasses.replace(task, metrics=in_order, own_metrics=own)
 
 
@@ -316,15 +296,14 @@ def _own_files(settings: Any) -> dict[str, Any]:
     found: dict[str, str] = {}
     listed = sorted(os.listdir(data_dir)) if os.path.isdir(data_dir) else []
     for name in listed:
+        if name.endswith(_OF_RECORDS):
+            continue
         # The split is a part of the name, such as train-v2.0.json and eng.train.
-        parts = re.split("[.-]", name)
-        for split in {_SPLIT_OF[part] for part in parts if part in _SPLIT_OF}:
-            if name.endswith(_OF_RECORDS):
-                continue
-            if split in found:
+        for part in set(re.split("[.-]", name)) & set(_SPLIT_OF):
+            split = _SPLIT_OF[part]
+            if found.setdefault(split, name) != name:
                 where, both = f"data_dir: {data_dir}", f"{found[split]} and {name}"
                 raise wrong(where, both, "one of them", f"--{split}_file")
-            found[split] = name
     # These names are shown where a file is needed. A missing dev is a part of train.
     return {"train": "train.csv", "test": "test.csv", **found}
 
@@ -338,30 +317,20 @@ def _with_files(task: Task, settings: Any, stored: dict) -> Task:
     if "train" in named and os.path.isfile(settings.data_dir):
         both = f"the file {settings.data_dir}, and train_file names {named['train']}"
         raise wrong("data_dir", both, "one of them")
-    by_split, groups = task.files.by_split, task.files.groups
+    by_split = {**task.files.by_split, **named}
     if named and not settings.data_dir:  # there are no others
-        by_split, groups = {}, {}
-    by_split = {**by_split, **named}
+        by_split = named
 
     share = settings.dev_share
     if share is None:  # the rows that a model held out stay held out
         share = stored.get("dev_share")
     if share is None:
         share = _DEV_SHARE if task.name == CUSTOM else _DEV_SHARE_OF_KNOWN
-    if "dev" in by_split or "dev" in groups or "train" not in by_split:
-        share = 0.0
-
-    declared = _declared_form(settings)
-    of_names = {}
-    for name, form in task.files.forms.items():
-        of_names[name] = dataclasses.replace(form, **declared)
+    has_dev = any(name.startswith("dev") for name in by_split)
     return task.with_files(
         by_split=by_split,
-        groups=groups,
-        dev_share=share,
-        form=dataclasses.replace(task.files.form, **declared),
-        forms=of_names,
-        input_format=settings.input_format,
+        dev_share=0.0 if has_dev or "train" not in by_split else share,
+        declared=_declared_form(settings),
         skips_errors=settings.on_error == "skip",
     )
 
@@ -369,6 +338,8 @@ def _with_files(task: Task, settings: Any, stored: dict) -> Task:
 def _declared_form(settings: Any) -> dict[str, Any]:
     """What flags say of the form of the files: fields of `Form`."""
     declared: dict[str, Any] = {}
+    if settings.input_format:
+        declared["name"] = settings.input_format
     for name in ("delimiter", "quoting", "header", "encoding"):
         value = getattr(settings, name)
         if value is not None:

@@ -122,38 +122,22 @@ def report(names: Sequence[str], decisions: np.ndarray, labels: np.ndarray) -> s
 # ---- a user's own metric
 
 
-def is_own(name: str) -> bool:
-    """Whether a name is that of a function: `file.py:function`, `sklearn.metrics:hamming_loss:min`,
-    where lower is better."""
-    return ":" in name
-
-
-def _parts(name: str) -> tuple[str, str]:
-    """(file or module, function) of an own metric, ("", name) of another."""
-    place, _, function = name.removesuffix(":min").rpartition(":")
-    return place, function
-
-
-def name_of(name: str) -> str:
-    """The name under which a metric is shown and kept: of a user's, that of its function."""
-    return _parts(name)[1]
-
-
 def own(name: str) -> Metric:
     """The metric of a user's function of (labels, decisions), or of (labels, decisions, values) if
-    it has three parameters without default."""
-    place, function_name = _parts(name)
+    it has three parameters without default. name: `file.py:function`, or where lower is better
+    `sklearn.metrics:hamming_loss:min`."""
+    place, _, function_name = name.removesuffix(":min").rpartition(":")
     try:
         if place.endswith(".py"):
             function = runpy.run_path(place)[function_name]
         else:
             function = getattr(importlib.import_module(place), function_name)
-        parameters = inspect.signature(function).parameters.values()
+        signature = inspect.signature(function)
     except Exception as e:
         found = f"'{name}', which cannot be loaded: {type(e).__name__}: {e}"
         raise wrong("metric", found, "file.py:function or module:function") from None
     required = 0
-    for parameter in parameters:
+    for parameter in signature.parameters.values():
         is_positional = parameter.kind is parameter.POSITIONAL_OR_KEYWORD
         required += is_positional and parameter.default is parameter.empty
 

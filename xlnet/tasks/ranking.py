@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks.contract import THRESHOLD, LossOptions, finite
+from xlnet.tasks.contract import THRESHOLD, LossOptions
 from xlnet.tasks.files import forms
 from xlnet.tasks.simple import Regression
 from xlnet.tasks.task import Form, Row
@@ -47,10 +47,11 @@ PAIRS_PER_QUERY = 50  # maximum in training, sampled among those of different re
 
 # To each of which @k may be added for a cutoff.
 MEASURES = ("map", "ndcg", "err", "mrr", "p", "recall", "trec_ndcg")
+_METRIC = re.compile(f"({'|'.join(MEASURES)})(@[1-9][0-9]*)?")
 
 # ---- TREC's files
 
-# The columns of a line, by the kind of the file; those of "texts" have tabs between them.
+# The columns of a line, by the form of the file; those of "texts" have tabs between them.
 _COLUMNS = {
     "qrels": ("query", "iteration", "document", "relevance"),
     "run": ("query", "Q0", "document", "rank", "score", "name"),
@@ -61,11 +62,11 @@ _TREC = ("qrels", "run")
 _TEXTS = {"query": "queries.tsv", "document": "documents.tsv"}
 
 
-# ---- the rows
-
-
-def _next_to(path: str, file: str) -> str:
+def _beside(path: str, file: str) -> str:
     return os.path.join(os.path.dirname(path), file)
+
+
+# ---- the rows
 
 
 class Query(NamedTuple):
@@ -88,16 +89,14 @@ def by_query(rows: Sequence[Row]) -> list[Query]:
     found: dict[str, list[int]] = {}
     for index, row in enumerate(rows):
         found.setdefault(row.query, []).append(index)
-    labels: list[Any] = [row.label for row in rows]
-    relevance = np.array(labels, np.float64)
     queries = []
     for documents in found.values():
         documents.sort(key=lambda index: rows[index].id, reverse=True)
-        numbers = np.array(documents)
+        relevance = np.array([rows[index].label for index in documents], np.float64)
         judged = rows[documents[0]].source
         if judged is None:
-            judged = relevance[numbers]
-        queries.append(Query(numbers, relevance[numbers], np.array(judged)))
+            judged = relevance
+        queries.append(Query(np.array(documents), relevance, np.array(judged)))
     return queries
 
 
@@ -114,14 +113,6 @@ def _unequal(query: Query) -> tuple[np.ndarray, ...]:
 # ---- measures
 
 
-def cutoff_of(name: str) -> int | None:
-    """The k of a measure's name "ndcg@k"; 0: it has none; None: there is no such measure."""
-    found = re.fullmatch("([a-z_]+)(?:@([1-9][0-9]*))?", name)
-    if not found or found[1] not in MEASURES:
-        return None
-    return int(found[2] or 0)
-
-
 def measure(name: str, ranked: np.ndarray, judged: np.ndarray, highest: float) -> float:
     """A measure of a query.
 
@@ -131,8 +122,8 @@ def measure(name: str, ranked: np.ndarray, judged: np.ndarray, highest: float) -
       judged: relevance of all judged documents, float64.
       highest: the highest relevance of all queries.
     """
-    k = cutoff_of(name) or len(ranked)
-    name = name.partition("@")[0]
+    name, _, cutoff = name.partition("@")
+    k = int(cutoff or len(ranked))
     ranked = ranked[:k]
     is_relevant = ranked > 0
     all_relevant = max(int(np.count_nonzero(judged)), 1)
@@ -185,13 +176,10 @@ class Ranking(Regression):
             )
         return max(float(text), 0.0)
 
-    def _form_of(self, path: str) -> str | None:
-        return forms.declared_form(self, path).name
-
     def _lines(self, path: str, kind: str) -> forms.Records:
         """(place, cells) of the lines that are not empty; kind: a key of `_COLUMNS`."""
         name = "text" if kind == "texts" else "conll"
-        encoding = self.files.form.encoding
+        encoding = forms.declared_form(self, path).encoding
         form = Form(name, header="none", names=_COLUMNS[kind], encoding=encoding)
         for place, cells in forms.read(path, form, "a ranking"):
             if isinstance(cells, str):
@@ -199,7 +187,7 @@ class Ranking(Regression):
             if cells:
                 yield place, cells
 
-    def _read_texts(self, path: str, wanted: set[str]) -> dict[str, str]:
+    def _texts_of(self, path: str, wanted: set[str]) -> dict[str, str]:
         """The texts of the names `wanted`: a collection may be larger than the memory."""
         texts: dict[str, str] = {}
         for place, cells in self._lines(path, "texts"):
@@ -212,55 +200,46 @@ class Ranking(Regression):
 
     def table(self, path: str) -> forms.Records:
         """A table, or one of judgements or of a run, whose relevance is empty."""
-        form = self._form_of(path)
+        form = str(forms.declared_form(self, path).name)
         if form not in _TREC:
             yield from super().table(path)
             return
-        named = self.columns
-        columns = [named.query, *named.text_a, named.id, *named.text_b, *named.label]
-        if len(columns) != 5 or None in columns:
-            raise wrong(path, "TREC's file", "a table: the task is no ranking")
         lines = list(self._lines(path, form))
         texts = {}
         for kind, file in _TEXTS.items():
             wanted = {cells[kind] for _, cells in lines}
-            texts[kind] = self._read_texts(_next_to(path, file), wanted)
+            texts[kind] = self._texts_of(_beside(path, file), wanted)
+        columns = self.columns
         for place, cells in lines:
             missing = [kind for kind in _TEXTS if cells[kind] not in texts[kind]]
             if missing:
                 kind = missing[0]
                 yield place, f"{kind} '{cells[kind]}' is not in {_TEXTS[kind]}"
                 continue
-            row = []
-            for kind, of_kind in texts.items():
-                name = cells[kind]
-                row += [name, of_kind[name]]
-            yield place, dict(zip(columns, [*row, cells.get("relevance")]))
+            query, document = cells["query"], cells["document"]
+            row = {
+                columns.query: query,
+                columns.text_a[0]: texts["query"][query],
+                columns.id: document,
+                columns.text_b[0]: texts["document"][document],
+                columns.label[0]: cells.get("relevance"),
+            }
+            yield place, row
 
     def read(self, path: str, need_labels: bool) -> Sequence[Row]:
-        if not need_labels or self._form_of(path) != "run":
+        if not need_labels or forms.declared_form(self, path).name != "run":
             return super().read(path, need_labels)
         # The relevance is that of the judgements next to a run, 0 for a document without any.
         rows = super().read(path, need_labels=False)
         judged: dict[str, dict[str, float]] = {}
         for each in forms.each_path(path):
-            for place, cells in self._lines(forms.stem(each) + ".qrels", "qrels"):
-                of_query = judged.setdefault(cells["query"], {})
-                document = cells["document"]
-                if document in of_query:
-                    found = f"document '{document}' again"
-                    raise wrong(place, found, "another document")
-                try:
-                    of_query[document] = self.parse_label([cells["relevance"]])
-                except ValueError as e:
-                    raise UserError(f"{place}: {e}") from e
+            self._add_judgements(forms.stem(each) + ".qrels", judged)
         kept = []
         for row in rows:
             if row.query in judged:
                 of_query = judged[row.query]
-                source = tuple(of_query.values())
                 label = of_query.get(row.id, 0.0)
-                kept.append(row._replace(label=label, source=source))
+                kept.append(row._replace(label=label, source=tuple(of_query.values())))
         queries = {row.query for row in rows}
         unjudged = f"{len(queries - set(judged))} of {len(queries)} queries"
         if not kept:
@@ -270,11 +249,23 @@ class Ranking(Regression):
             _log.warning("note: %s: without %s that have no judgement", path, unjudged)
         return kept
 
+    def _add_judgements(self, path: str, judged: dict[str, dict[str, float]]) -> None:
+        """Adds the relevance of the documents of each query, by their names."""
+        for place, cells in self._lines(path, "qrels"):
+            of_query = judged.setdefault(cells["query"], {})
+            document = cells["document"]
+            if document in of_query:
+                raise wrong(place, f"document '{document}' again", "another document")
+            try:
+                of_query[document] = self.parse_label([cells["relevance"]])
+            except ValueError as e:
+                raise UserError(f"{place}: {e}") from e
+
     def files_of(self, path: str) -> Sequence[str]:
         """The file, and the files that belong to judgements and runs."""
-        if self._form_of(path) not in _TREC:
+        if forms.declared_form(self, path).name not in _TREC:
             return [path]
-        others = [_next_to(path, file) for file in _TEXTS.values()]
+        others = [_beside(path, file) for file in _TEXTS.values()]
         others.append(forms.stem(path) + ".qrels")
         return list(dict.fromkeys([path, *filter(os.path.exists, others)]))
 
@@ -330,7 +321,7 @@ class Ranking(Regression):
     # -- predictions: measures of the orders of documents by their scores
 
     def check_metric(self, name: str) -> None:
-        if cutoff_of(name) is None:
+        if not _METRIC.fullmatch(name):
             expected = f"one of {', '.join(MEASURES)}, to each of which @k may be added"
             raise wrong(f"metric of task {self.name}", name, expected, "--metric")
 
@@ -342,20 +333,22 @@ class Ranking(Regression):
     ) -> dict:
         """The mean of each measure over the queries, and the mean logistic loss over all pairs of
         different relevance. Without a relevant document every order is as good as any other."""
-        values = finite(self, values)
         highest = max(query.judged.max() for query in gold_labels)
-        found: dict[str, list] = {name: [] for name in self.metrics}
+        measured: list[list] = []  # of each query
         losses = []
         for query in gold_labels:
             scores = values[query.rows].astype(np.float64)
             better, worse = _unequal(query)
             losses += np.logaddexp(0, scores[worse] - scores[better]).tolist()
             ranked = query.relevance[best_first(scores)]
-            for name, of_queries in found.items():
-                of_queries.append(measure(name, ranked, query.judged, highest))
-        result = dict.fromkeys(found, np.nan)
+            found = [
+                measure(each, ranked, query.judged, highest) for each in self.metrics
+            ]
+            measured.append(found)
+        result = dict.fromkeys(self.metrics, np.nan)
         if highest:
-            result = {name: float(np.mean(each)) for name, each in found.items()}
+            for name, of_queries in zip(self.metrics, zip(*measured)):
+                result[name] = float(np.mean(of_queries))
         result["loss"] = float(np.mean(losses)) if losses else 0.0
         return result
 

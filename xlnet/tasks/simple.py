@@ -17,22 +17,20 @@ import itertools
 import re
 import string
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from xlnet.corpus.tokenizer import is_text
-from xlnet.support.errors import wrong
 from xlnet.tasks import metrics
 from xlnet.tasks.contract import THRESHOLD, LossOptions, Task
 from xlnet.tasks.files.forms import composed, parsed, to_number, to_text
 from xlnet.tasks.files.parsing import NOT_TEXT
 from xlnet.tasks.metrics import Metric
-from xlnet.tasks.task import Row
+from xlnet.tasks.task import Names, Row
 
 # Of the absolute value of a score in a record.
 _HIGHEST = float(np.finfo(np.float32).max)
-_LONGEST_SHOWN = 80  # of a label in an error [characters]
 _FIRST = {"numbers": 1, "indices": 0}  # the labels of choices that are no letters
 
 
@@ -42,8 +40,9 @@ def known_name(task: Task, name: str) -> str:
         raise ValueError(NOT_TEXT)
     names = task.labels
     if names and name not in (*names, *task.published.skipped_labels):
-        found = f"unknown label '{name:.{_LONGEST_SHOWN}}'"
-        raise ValueError(f"{found} (labels: {', '.join(names):.300})")
+        flag = "; --label_form" if task.columns.choices else ""
+        found = f"unknown label '{name:.80}'"
+        raise ValueError(f"{found} (labels: {', '.join(names):.300}){flag}")
     return name
 
 
@@ -61,7 +60,7 @@ class Classification(Task):
     """One of L names."""
 
     kind = "classification"
-    measures: ClassVar[tuple[Metric, ...]] = (
+    measures: tuple[Metric, ...] = (
         metrics.accuracy,
         metrics.macro_f1,
         metrics.auc,
@@ -69,7 +68,7 @@ class Classification(Task):
         metrics.micro_f1,
         metrics.f1,
     )
-    default_metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro_f1", "auc")
+    default_metrics: Names = ("accuracy", "macro_f1", "auc")
     activation = "softmax"
     loss_options = True
     has_labels = True
@@ -183,7 +182,7 @@ class MultiLabel(Classification):
         return tuple(itertools.compress(self.class_names, decision))
 
 
-def _with_one(columns: Sequence[str], cells: list) -> tuple[str, ...]:
+def _with_one(columns: Sequence[str], cells: list) -> Names:
     """The columns, sorted, whose cells have 1 and not 0."""
     names = []
     for column, cell in zip(columns, cells):
@@ -199,8 +198,8 @@ class Regression(Task):
     """A number."""
 
     kind = "regression"
-    measures: ClassVar[tuple[Metric, ...]] = (metrics.pearson, metrics.spearman)
-    default_metrics: ClassVar[tuple[str, ...]] = ("pearson", "spearman")
+    measures: tuple[Metric, ...] = (metrics.pearson, metrics.spearman)
+    default_metrics: Names = ("pearson", "spearman")
     column = "score"
     layer = "regression_{}"
     verb = "score"
@@ -226,13 +225,6 @@ class Regression(Task):
         return tf.square(logits - features["label_ids"])
 
 
-@dataclasses.dataclass(frozen=True)
-class ChoiceOptions:
-    """fills_gaps: "_" in a question is where the answer belongs."""
-
-    fills_gaps: bool = False
-
-
 class MultipleChoice(Classification):
     """One of C answers of a row, each read with the text; they share the weights of their score."""
 
@@ -242,22 +234,15 @@ class MultipleChoice(Classification):
     loss_options = False
     layer = "logits"
     verb = "choose"
-    default_options = ChoiceOptions()
 
     def from_train_file(self, path: str) -> Task:
         """The task with a label for each answer, in the declared form."""
-        rows = self.read(path, True)
-        numbers = range(len(rows[0].pairs))
-        names = tuple(string.ascii_uppercase[: len(numbers)])
+        # A row with another number of answers, or another label, is refused where it is read again.
+        count = len(self.read(path, True)[0].pairs)
+        names = tuple(string.ascii_uppercase[:count])
         if self.columns.label_form in _FIRST:
             first = _FIRST[self.columns.label_form]
-            names = tuple(str(first + number) for number in numbers)
-        for row in rows:
-            # A row of another number of answers is refused where it is read again.
-            if len(row.pairs) == len(names) and row.label not in names:
-                where = f"{path}: column {self.columns.label[0]}"
-                found = f"the label '{row.label:.{_LONGEST_SHOWN}}'"
-                raise wrong(where, found, f"one of {', '.join(names)}", "--label_form")
+            names = tuple(map(str, range(first, first + count)))
         return dataclasses.replace(self, labels=names)
 
     def parse_pairs(self, text_a: str, text_b: str | None, choices: list) -> tuple:
@@ -275,7 +260,7 @@ class MultipleChoice(Classification):
         pairs = []
         for answer in answers:
             second = answer
-            if text_b and self.options.fills_gaps and "_" in text_b:
+            if text_b and self.published.fills_gaps and "_" in text_b:
                 second = answer.join(re.split("_+", text_b))
             elif text_b is not None:
                 second = f"{text_b} {answer}"

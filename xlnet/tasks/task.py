@@ -1,4 +1,5 @@
-"""A task as data: the columns of its files, the files, its metrics; and what published sets add.
+"""A task as data: the columns of its files, the files, its metrics, what published sets add; and
+what comes out of it, the predictions that the methods of a loaded model return.
 
 Nothing here reads a file. `contract.Task` adds the methods of a type: its labels, output
 layer and scores. `known` has the published tasks, and makes one of a user's own columns and files.
@@ -9,11 +10,13 @@ from __future__ import annotations
 import collections
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple
 
 from xlnet.support.errors import wrong
 
 CUSTOM = "custom"  # the task of one's own files
+
+Names = tuple[str, ...]  # of columns, labels, metrics or splits; the words of a text
 
 # id: str. pairs: ((text_a, text_b or None), ...), one pair, or C of them in multiple choice. label:
 # as of `Task.parse_label`, or None if not known. query: name of the query of a document; None in
@@ -49,12 +52,12 @@ class Columns:
       label_form: how a cell has its labels, as --label_form says; None: not declared.
     """
 
-    text_a: tuple[str, ...] = ()
-    text_b: tuple[str, ...] = ()
-    label: tuple[str, ...] = ()
+    text_a: Names = ()
+    text_b: Names = ()
+    label: Names = ()
     id: str | None = "index"
     id_required: bool = False
-    choices: tuple[str, ...] = ()
+    choices: Names = ()
     query: str | None = None
     group: str | None = None
     label_form: str | None = None
@@ -80,7 +83,7 @@ class Form:
     delimiter: str | None = None
     quoting: str | None = None
     header: str | None = None
-    names: tuple[str, ...] = ()
+    names: Names = ()
     encoding: str | None = None
 
 
@@ -90,10 +93,10 @@ class Files:
 
     Attributes:
       by_split: the file of each split: a name, or several, of which the first that exists is used.
-      groups: the parts of a split that has several files.
+        A split of several files has a name for each, such as dev_matched.
       form: how the files are written.
-      input_format: the name of the form of all files, as a flag says it; None: none does.
       forms: the same for files of one name, or of one extension: "test.tsv", ".json".
+      declared: what flags say of the form of all files, by the names of its fields.
       directory_form: the form of a directory in place of a file, "folders" or "race".
       dev_share: the fraction of the training rows that is held out as dev.
       skips_errors: whether rows to train on that cannot be read are left out and counted.
@@ -102,10 +105,9 @@ class Files:
     by_split: Mapping[str, Any] = dataclasses.field(
         default_factory=lambda: dict(_THREE_FILES)
     )
-    groups: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     form: Form = Form()
-    input_format: str | None = None
     forms: Mapping[str, Form] = dataclasses.field(default_factory=dict)
+    declared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     directory_form: str | None = None
     dev_share: float = 0.0
     skips_errors: bool = False
@@ -123,6 +125,7 @@ class Published:
       skipped_labels: labels of rows that are left out, as by the authors of the set.
       has_broken_rows: whether bad rows of official files are left out, with a note.
       submitted_range: lowest and highest score that a server accepts; None: any.
+      fills_gaps: whether "_" in a question is where the answer to choose belongs.
       submissions: the file names of a server, by split; .json has an object on each line.
       trained_as: the task whose output layer this one uses.
     """
@@ -130,8 +133,9 @@ class Published:
     replacements: tuple[tuple[str, str], ...] = ()
     label_names: Mapping[str, str] = dataclasses.field(default_factory=dict)
     rows_where: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    skipped_labels: tuple[str, ...] = ()
+    skipped_labels: Names = ()
     has_broken_rows: bool = False
+    fills_gaps: bool = False
     submissions: Mapping[str, str] = dataclasses.field(default_factory=dict)
     submitted_range: tuple[float, float] | None = None
     trained_as: str | None = None
@@ -146,9 +150,6 @@ class Published:
 @dataclasses.dataclass(frozen=True)
 class NoOptions:
     """The options of a task type that has none."""
-
-
-_Task = TypeVar("_Task", bound="TaskFields")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,8 +169,8 @@ class TaskFields:
 
     name: str
     columns: Columns
-    labels: tuple[str, ...] | None
-    metrics: tuple[str, ...]
+    labels: Names | None
+    metrics: Names
     files: Files = Files()
     published: Published = Published()
     own_metrics: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -180,7 +181,7 @@ class TaskFields:
             object.__setattr__(self, "options", self.default_options)
 
     @property
-    def class_names(self) -> tuple[str, ...]:
+    def class_names(self) -> Names:
         """`labels` of a task that has labels."""
         assert self.labels is not None, f"task {self.name} has scores, not labels"
         return self.labels
@@ -190,7 +191,7 @@ class TaskFields:
         """Whether a lower value of the main metric is the better one."""
         return self.own_metrics.get(self.metrics[0], "").endswith(":min")
 
-    def with_options(self: _Task, **values: Any) -> _Task:
+    def with_options(self, **values: Any) -> Any:
         """The task with those of some values that are options of its type; None: not given."""
         options = self.options
         for field in dataclasses.fields(options):
@@ -199,26 +200,113 @@ class TaskFields:
                 options = dataclasses.replace(options, **{field.name: value})
         return dataclasses.replace(self, options=options)
 
-    def with_files(self: _Task, **changes: Any) -> _Task:
+    def with_files(self, **changes: Any) -> Any:
         """The task with other `Files`."""
-        return dataclasses.replace(
-            self, files=dataclasses.replace(self.files, **changes)
-        )
+        files = dataclasses.replace(self.files, **changes)
+        return dataclasses.replace(self, files=files)
 
 
-def splits_of(task: TaskFields) -> tuple[str, ...]:
-    """The names of a task's splits: of several files, of one, and held out."""
+def splits_of(task: TaskFields) -> Names:
+    """The names of a task's splits, each of one file or held out of one."""
     held_out = ("dev",) if task.files.dev_share else ()
-    return (*task.files.groups, *task.files.by_split, *held_out)
+    return (*task.files.by_split, *held_out)
 
 
-def expand_split(task: TaskFields, split: str) -> tuple[str, ...]:
+def expand_split(task: TaskFields, split: str) -> Names:
     """Returns the parts of `split`, each of one file: MNLI's dev has two."""
-    if split in task.files.groups and split not in task.files.by_split:
-        return task.files.groups[split]
-    splits = splits_of(task)
-    if split not in splits:
+    names = splits_of(task)
+    if split in names:
+        return (split,)
+    parts = tuple(name for name in names if name.startswith(split + "_"))
+    if not parts:
         flag = f"--{split}_file" if split in ("train", "dev") else ""
-        expected = f"one of {', '.join(splits)}"
+        expected = f"one of {', '.join(names)}"
         raise wrong(f"task {task.name}", f"no split '{split}'", expected, flag)
-    return (split,)
+    return parts
+
+
+# ---- the predictions for a text
+
+
+class Label(NamedTuple):
+    """One label out of several."""
+
+    label: str
+    probability: float
+    probabilities: dict[str, float]  # of all labels
+
+    def named(self) -> dict[str, Any]:
+        """As of an exported model."""
+        probabilities = list(self.probabilities.values())
+        return {"label": self.label, "probabilities": probabilities}
+
+
+class Labels(NamedTuple):
+    """Any number of labels."""
+
+    labels: Names
+    probabilities: dict[str, float]  # of all labels, independent of each other
+
+    def named(self) -> dict[str, Any]:
+        """As of an exported model."""
+        are_labels = [name in self.labels for name in self.probabilities]
+        probabilities = list(self.probabilities.values())
+        return {"is_label": are_labels, "probabilities": probabilities}
+
+
+class Choice(NamedTuple):
+    """The right one of several answers."""
+
+    number: int  # from 0 on
+    label: str  # its name in the files of the training data
+    probabilities: tuple[float, ...]  # of all answers
+
+    def named(self) -> dict[str, Any]:
+        """As of an exported model."""
+        return {"label": self.label, "probabilities": list(self.probabilities)}
+
+
+class Ranked(NamedTuple):
+    """A document of a ranking."""
+
+    number: int  # which of the given ones, from 0 on
+    score: float  # the higher, the more relevant
+
+
+class Span(NamedTuple):
+    """Characters `start` to before `end` of a text."""
+
+    text: str
+    start: int
+    end: int
+    probability: float  # relative to the best spans, whose sum is 1
+    start_log_prob: float
+    end_log_prob: float
+
+
+class Answer(NamedTuple):
+    """The answer to a question; its characters in the context are `start` to before `end`."""
+
+    text: str  # "" if there is no answer
+    start: int | None  # None if there is no answer
+    end: int | None
+    best: tuple[Span, ...]  # the best spans, whether there is an answer or not
+    null_probability: float  # of no answer
+
+
+class Entity(NamedTuple):
+    """Characters `start` to before `end` of a text, or of the words of a sentence."""
+
+    label: str
+    text: str
+    start: int
+    end: int
+    score: float | None = None  # the mean probability of its tags
+
+
+class Tagged(NamedTuple):
+    """Words with their tags, and the entities of the tags."""
+
+    words: Names
+    tags: Names
+    entities: tuple[Entity, ...]

@@ -111,8 +111,7 @@ function marked(text, spans) {
 }
 
 export function entities(answer, text) {
-  const found = answer.entity_labels
-    .map((label, at) => [answer.entity_starts[at], answer.entity_ends[at], label])
+  const found = answer.entities.map(({ start, end, label }) => [start, end, label])
     .filter(([, , label]) => label);
   const names = [...new Set(found.map(([, , label]) => label))].sort();
   const colour = label => "c" + names.indexOf(label) % COLOURS;
@@ -127,12 +126,12 @@ export function entities(answer, text) {
 }
 
 export function span(answer, context) {
-  const has = answer.start >= 0;
-  const others = bars(answer.texts.map((text, at) => [text, answer.probabilities[at], has && !at])
+  const has = answer.start !== null;
+  const others = bars(answer.best.map(({ text, probability }, at) => [text, probability, has && !at])
     .filter(([text]) => text));
   if (!has) others.classList.add("rejected");
   return [
-    has ? headline(answer.answer, percent(answer.probability))
+    has ? headline(answer.text, percent(answer.best[0].probability))
       : headline("No answer in this text", percent(answer.null_probability)),
     marked(context, has ? [[answer.start, answer.end]] : []),
     make("h2", { textContent: has ? "Best spans" : "Rejected spans" }),

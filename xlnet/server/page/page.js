@@ -338,8 +338,8 @@ function shown({ predictions, labels = [], ...counts }, asked) {
       return play(answer, reorder);
     }
     if (typeof answer === "number") return [headline(round(answer))];
-    if ("entity_labels" in answer) return entities(answer, row.text_a);
-    if ("answer" in answer) return span(answer, row.context);
+    if ("entities" in answer) return entities(answer, row.text_a);
+    if ("best" in answer) return span(answer, row.context);
     if (model.verb === "choose") return chosenAnswer(answer, row.choices);
     if (labels.length && "probabilities" in answer) return labelled(answer, labels);
     return [make("pre", { textContent: JSON.stringify(answer, null, 1), tabIndex: 0 })];

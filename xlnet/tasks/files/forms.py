@@ -362,14 +362,13 @@ def declared_form(task: TaskFields, path: str) -> Form:
     by_name = of_names.get(os.path.basename(path)) or of_names.get("." + its_extension)
     form = by_name or task.files.form
     name: str | None = its_extension
-    if task.files.input_format:
-        name = task.files.input_format
-    elif by_name and by_name.name:
+    if by_name and by_name.name:
         name = by_name.name
     elif its_extension in ("", "txt"):  # which say nothing
         name = form.name
-    if name != "text":
-        return dataclasses.replace(form, name=name)
+    form = dataclasses.replace(form, **{"name": name, **task.files.declared})
+    if form.name != "text":
+        return form
     # Lines of text have no names. Where several columns would be joined to a text, the line has all
     # of it.
     names = (*columns.text_a[:1], *columns.text_b[:1], *columns.choices)

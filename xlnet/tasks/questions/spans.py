@@ -19,8 +19,7 @@ from xlnet.tasks import contract, encoding
 from xlnet.tasks.contract import THRESHOLD, LossOptions, Task
 from xlnet.tasks.files import forms
 from xlnet.tasks.questions import answers, squad
-from xlnet.tasks.results import Answer, Span
-from xlnet.tasks.task import Row
+from xlnet.tasks.task import Answer, Row, Span
 
 _log = logging.getLogger(__name__)
 
@@ -46,15 +45,6 @@ class BestSpans(NamedTuple):
     # [start, end, log probability of the start, of the end] each, in characters, best first.
     spans: list[list[float]]
     null_probability: float  # of no answer, the lowest one of its windows
-
-
-class Question(NamedTuple):
-    """A question, and the characters of its answer in the context; -1 where there is none."""
-
-    context: str
-    question: str
-    start: int
-    end: int
 
 
 class Spans(Task):
@@ -113,15 +103,9 @@ class Spans(Task):
             _log.warning("note: train: without %s", lost)
         return kept
 
-    def examples(self, rows: Sequence[Row]) -> Sequence[Question]:
-        found = []
-        for row in rows:
-            context, question = row.pairs[0]
-            start, end = squad.position_of(row)
-            found.append(Question(context, question, start, end))
-        return found
-
-    def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
+    def encode(
+        self, rows: Sequence[Row], tokenizer: Any, layout: encoding.Layout
+    ) -> tuple:
         """Windows of a paragraph. With its pieces p and those of its question q, one is
 
         input_ids     p3  p4  p5  <sep>  q0  q1  <sep>  <cls>  0  0
@@ -130,21 +114,22 @@ class Spans(Task):
         """
         length = layout.max_seq_length
         # A paragraph is tokenized once, however many questions it has.
-        contexts = list(dict.fromkeys(question.context for question in examples))
+        contexts = list(dict.fromkeys(row.pairs[0][0] for row in rows))
         paragraphs = dict(zip(contexts, Aligner(tokenizer).encode(contexts)))
-        queries = tokenizer.encode_lines([question.question for question in examples])
+        queries = tokenizer.encode_lines([row.pairs[0][1] for row in rows])
         pairs: list[tuple] = []
         counts, tokens_read, tokens = [], [], []  # of each question
         records = []  # the features of each window besides its ids
-        for question, query in zip(examples, queries):
-            paragraph = paragraphs[question.context]
+        for row, query in zip(rows, queries):
+            paragraph = paragraphs[row.pairs[0][0]]
             pieces = len(paragraph.ids)
             tokens.append(len(query) + pieces)
             query = query[: self.options.max_query_length]
             tokens_read.append(len(query) + pieces)
             first, last = 0, -1  # there is no answer, or where it is is not known
-            if question.start >= 0:
-                first, last = piece_span(paragraph, question.start, question.end)
+            start, end = squad.position_of(row)
+            if start >= 0:
+                first, last = piece_span(paragraph, start, end)
             room = length - len(query) - QUESTION_SPECIAL_TOKENS
             windows = encoding.windows_of(pieces, room, self.options.doc_stride)
             counts.append(len(windows))
@@ -168,14 +153,12 @@ class Spans(Task):
                     "char_end": char_end,
                 }
                 records.append(record)
-        arrays = encoding.lay_out(
-            pairs, length, tokenizer.cls_id, tokenizer.sep_id, self.pads
-        )
+        arrays = encoding.lay_out(pairs, length, tokenizer, self.pads)
         for name, _, kind in self.features(length):
             dtype = np.int32 if kind == "int" else np.float32
             arrays[name] = np.array([record[name] for record in records], dtype)
-        encoding.add_counts(arrays, counts, tokens_read, tokens)
-        return arrays, np.array(counts)
+        read = encoding.TokenCounts(np.array(tokens_read), np.array(tokens))
+        return arrays, np.array(counts), read
 
     # -- the output layer
 
@@ -324,6 +307,9 @@ class Spans(Task):
             best_first = np.argsort(-spans[:, 2:].sum(axis=1), kind="stable")
             null = special.expit(float(own["null_score"].min()))
             joined.append(BestSpans(spans[best_first].tolist(), float(null)))
+        contract.check_finite(
+            self, np.array([each.null_probability for each in joined])
+        )
         loss = contract.mean_over_windows(outputs["loss"], windows)
         return contract.Predictions(joined, loss)
 
@@ -379,8 +365,6 @@ class Spans(Task):
         """The answer to each question: none where the probability of no answer is above
         `threshold`, or no span is allowed; with the best texts, whether there is an answer or
         not."""
-        null = np.array([found.null_probability for found in values])
-        contract.finite(self, null)
         made = []
         for row, found in zip(rows, values):
             context = row.pairs[0][0]

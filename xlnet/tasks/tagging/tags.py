@@ -24,11 +24,10 @@ from xlnet.support.errors import wrong
 from xlnet.tasks import contract, encoding
 from xlnet.tasks.contract import THRESHOLD, LossOptions, Task
 from xlnet.tasks.files import forms
-from xlnet.tasks.results import Entity, Tagged, json_lines
 from xlnet.tasks.simple import softmax_loss
 from xlnet.tasks.tagging import sentences
 from xlnet.tasks.tagging.sentences import TagSpan
-from xlnet.tasks.task import InlineExample, Row
+from xlnet.tasks.task import Entity, InlineExample, Row, Tagged
 
 
 class Tags(NamedTuple):
@@ -46,14 +45,6 @@ class TaggingOptions:
     is_spaced: bool = True  # put spaces between the words of files without any
     # Whether the train file has texts, which say where the spaces are; columns do not.
     knows_spaces: bool = True
-
-
-class TaggedExample(NamedTuple):
-    """A sentence of W words, as `json` can write it."""
-
-    words: Sequence[str]
-    after_space: Sequence[bool]  # whether a word comes after a space
-    tags: Sequence[int] | None  # ids; None if they are not known
 
 
 class Tagging(Task):
@@ -134,29 +125,27 @@ class Tagging(Task):
         cells = {_key_of(self.columns.text_a, "text"): asked.text_a}
         return self._of_cells(cells, id, need_labels=False)
 
-    def examples(self, rows: Sequence[Row]) -> Sequence[TaggedExample]:
+    def after_space(self, sentence: sentences.Sentence) -> list[bool]:
+        """Whether each word comes after a space."""
         # Training and prediction must agree about spaces, or the network sees subword tokens that
         # it has not learned. The spaces of a text count if the model learned from texts. A model
         # that learned from columns, which do not have them, gives all words the same mark. So does
         # a sentence of columns, and the first word of any sentence, which has nothing before it.
-        found, names = [], self.class_names
-        for row in rows:
-            sentence, tags = row.source, None
-            marks = [self.options.is_spaced] * len(sentence.words)
-            if sentence.text and self.options.knows_spaces:
-                for i, (start, _) in enumerate(sentence.places[1:], 1):
-                    marks[i] = sentence.text[start - 1].isspace()
-            if row.label is not None:
-                tags = [names.index(tag) for tag in row.label]
-            found.append(TaggedExample(sentence.words, marks, tags))
-        return found
+        marks = [self.options.is_spaced] * len(sentence.words)
+        if sentence.text and self.options.knows_spaces:
+            for i, (start, _) in enumerate(sentence.places[1:], 1):
+                marks[i] = sentence.text[start - 1].isspace()
+        return marks
 
-    def encode(self, examples: list, tokenizer: Any, layout: encoding.Layout) -> tuple:
-        length = layout.max_seq_length
+    def encode(
+        self, rows: Sequence[Row], tokenizer: Any, layout: encoding.Layout
+    ) -> tuple:
+        length, names = layout.max_seq_length, self.class_names
         room = length - 2  # for subword tokens, as <sep> and <cls> are on the right
         texts, labels, starts, counts, tokens = [], [], [], [], []
-        for example in examples:
-            pieces = tokenizer.encode_words(example.words, example.after_space)
+        for row in rows:
+            marks = self.after_space(row.source)
+            pieces = tokenizer.encode_words(row.source.words, marks)
             ids = list(itertools.chain.from_iterable(pieces))
             sizes = [len(of_word) for of_word in pieces]
             first = np.cumsum([0, *sizes[:-1]])  # the first piece of each word
@@ -173,15 +162,16 @@ class Tagging(Task):
                 label = np.zeros(length, np.int32)
                 start = np.zeros(length, np.int32)
                 start[place] = 1
-                if example.tags:
-                    label[place] = np.add(example.tags, 1)[is_own]
+                if row.label:
+                    tags = np.array([names.index(tag) for tag in row.label])
+                    label[place] = 1 + tags[is_own]
                 labels.append(label)
                 starts.append(start)
-        arrays = encoding.lay_out(texts, length, tokenizer.cls_id, tokenizer.sep_id)
+        arrays = encoding.lay_out(texts, length, tokenizer)
         arrays["label_ids"] = np.array(labels)
         arrays["word_starts"] = np.array(starts)
-        encoding.add_counts(arrays, counts, tokens, tokens)
-        return arrays, np.array(counts)
+        read = np.array(tokens)
+        return arrays, np.array(counts), encoding.TokenCounts(read, read)
 
     # -- the output layer
 
@@ -242,6 +232,9 @@ class Tagging(Task):
         for ids, probabilities in zip(all_ids, all_probabilities):
             is_word = ids >= 0
             values.append(Tags(ids[is_word], probabilities[is_word]))
+        # Tags of logits that are not finite look like others.
+        sums = np.array([found.probabilities.sum() for found in values])
+        contract.check_finite(self, sums)
         loss = contract.mean_over_windows(outputs["loss"], windows)
         return contract.Predictions(values, loss)
 
@@ -262,8 +255,6 @@ class Tagging(Task):
     ) -> list:
         """An entity has the mean probability of its words' tags. Raises UserError for tags of
         logits that are not finite, which alone look like others."""
-        sums = np.array([found.probabilities.sum() for found in values])
-        contract.finite(self, sums)
         results = []
         for row, found in zip(rows, values):
             sentence, entities = row.source, []
@@ -302,7 +293,7 @@ class Tagging(Task):
         for row, one in zip(rows, self.results(rows, values)):
             predicted = _spans_of(one) if row.source.text else one.tags
             objects.append({**row.source.cells, "predicted": predicted})
-        return {"jsonl": json_lines(objects)}
+        return {"jsonl": objects}
 
 
 def _spans_of(tagged: Tagged) -> list[TagSpan]:
