@@ -89,8 +89,7 @@ def test_pretraining_on_gpus_is_compiled_unless_the_flag_says_otherwise(
     for is_compiled, how in ((in_pretraining, True), (in_finetuning, False)):
         devices = connect(DeviceSettings(**flags), compiles_on_gpus=how)
         assert devices.xla is is_compiled
-        words = devices.precision_in_words(NetworkSettings())
-        assert ("compiled by XLA" in words) == is_compiled
+        assert ("compiled by XLA" in devices.description) == is_compiled
 
 
 def fused(asked, used, objective="permutation"):

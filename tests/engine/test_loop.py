@@ -128,23 +128,6 @@ def test_settings_that_change_what_is_learned_are_refused(place, run, whole):
     assert "allow_changes" not in kept["resolved"]
 
 
-def test_what_is_left_out_is_that_of_the_run(place, run, whole):
-    """A command that names the directory and more steps resumes with all else as it was."""
-    shutil.copytree(place / "whole", place / "longer")
-    left_out = dict.fromkeys(
-        "model_config_path train_batch_size mem_len perm_size num_predict log_steps save_steps "
-        "warmup_steps learning_rate".split()
-    )
-    done = train(place, "longer", train_steps=7, **left_out)
-    assert done.returncode == 0, done.stderr
-    kept, before = (
-        json.loads((place / name / "run.json").read_text())["resolved"]
-        for name in ("longer", "whole")
-    )
-    different = {name for name in before if kept.get(name) != before[name]}
-    assert different == {"model_dir", "train_steps", "log_steps"}
-
-
 @pytest.mark.parametrize("step", (0, 2))
 def test_a_signal_ends_an_evaluation(place, run, whole, monkeypatch, step):
     """It is made when the run resumes."""

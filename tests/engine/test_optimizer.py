@@ -276,7 +276,7 @@ def test_gradients_that_are_not_valid_change_nothing(graph):
     step = tf.train.get_or_create_global_step()
     weight = variables_of({"kernel": np.ones(3, np.float32)})["kernel"]
     settings = OptimizationSettings(weight_decay=0.1, ema_decay=0.9)
-    adam = optimizer.AdamW(settings, tf.constant(0.1), step, {}, is_valid)
+    adam = optimizer.AdamW(settings, tf.constant(0.1), step, 1, is_valid)
     train_op = adam.apply_gradients([(tf.ones([3]), weight)], global_step=step)
     kept = [weight] + [adam.get_slot(weight, name) for name in adam.get_slot_names()]
     assert len(kept) == 4

@@ -118,9 +118,10 @@ def test_no_scores_by_distance_are_stored(kind):
 loss_and_gradients = train_step.loss_and_gradients
 
 
-def compiled_step(forward, inputs, micro_batches, scale, xla=None):
-    """`loss_and_gradients`, compiled whatever `xla` is; what XLA compiles calls it without."""
-    return loss_and_gradients(forward, inputs, micro_batches, scale, xla is not None)
+def compiled_step(*given):
+    """`loss_and_gradients`, compiled whatever `xla` is, the last of six; what XLA compiles calls it
+    without."""
+    return loss_and_gradients(*given[:5], len(given) == 6)
 
 
 @pytest.mark.parametrize("recompute", (False, True))

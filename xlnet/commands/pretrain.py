@@ -11,36 +11,10 @@ Examples:
 
 from xlnet.commands import cli
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.fields import Settings
 from xlnet.settings.network import ArchitectureSettings, NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
 from xlnet.support import own_modules, system
-
-
-def main(
-    settings: PretrainingSettings,
-    architecture: Settings,
-    network: NetworkSettings,
-    optimization: OptimizationSettings,
-    device: DeviceSettings,
-) -> None:
-    system.import_tensorflow()
-    from xlnet.engine import loop
-    from xlnet.engine.best_checkpoint import BestCheckpoint
-    from xlnet.pretraining import held_out
-    from xlnet.pretraining.resolve import resolve
-
-    if settings.own_module:
-        own_modules.load(settings.own_module, "own_module")
-    given = cli.given_names()
-    run = resolve(settings, architecture, network, optimization, device, given)
-    if settings.do_eval:
-        held_out.evaluate(run)
-        return
-    selection = BestCheckpoint(run.settings.model_dir, "loss", lower_is_better=True)
-    evaluator = held_out.HeldOut(run) if run.held_out else None
-    loop.fit(run, selection, evaluator)
 
 
 def run() -> None:
@@ -53,5 +27,19 @@ def run() -> None:
         about=__doc__,
         unused=cli.UNUSED,
         preset_table="pretrain",
-    ) as settings:
-        main(*settings)
+    ) as (settings, *others):
+        system.import_tensorflow()
+        from xlnet.engine import loop
+        from xlnet.engine.best_checkpoint import BestCheckpoint
+        from xlnet.pretraining import held_out
+        from xlnet.pretraining.resolve import resolve
+
+        if settings.own_module:
+            own_modules.load(settings.own_module, "own_module")
+        run = resolve(settings, *others, cli.given_names())
+        if run.settings.do_eval:
+            held_out.evaluate(run)
+            return
+        selection = BestCheckpoint(run.settings.model_dir, "loss", lower_is_better=True)
+        evaluator = held_out.HeldOut(run) if run.held_out else None
+        loop.fit(run, selection, evaluator)

@@ -136,22 +136,18 @@ def best_or_newest(model_dir: str) -> tuple[int, str] | None:
 
 
 def export(prefix: str, directory: str) -> None:
-    """Makes `directory` hold the weights of one checkpoint, in place of all others there: EMA
-    weights where the run kept them, its step if it has one, and the files next to it that are
-    needed to use them."""
+    """Makes `directory` hold the weights of one checkpoint of a run, in place of all others there:
+    EMA weights where the run kept them, its step, and the files next to it that are needed to use
+    them."""
     os.makedirs(directory, exist_ok=True)
     files.remove_unfinished(directory)
     for name in _SIDECARS:
         path = os.path.join(os.path.dirname(prefix), name)
-        copy = os.path.join(directory, name)
         if os.path.exists(path):
-            files.copy(path, copy)
-        else:
-            files.remove([copy])
+            files.copy(path, os.path.join(directory, name))
     name = os.path.basename(prefix)
     weights = checkpoint.read_weights(prefix)
-    if "global_step" in checkpoint.names(prefix):
-        [weights["global_step"]] = checkpoint.arrays(prefix, ["global_step"])
+    [weights["global_step"]] = checkpoint.arrays(prefix, ["global_step"])
     with checkpoint.staged(directory) as aside:
         checkpoint.write_arrays(os.path.join(aside, name), weights)
         files.remove([os.path.join(directory, name + ".index")])  # of other weights

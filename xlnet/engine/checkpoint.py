@@ -252,8 +252,7 @@ def start_from(session: tf.Session, path: str) -> None:
     that the checkpoint lacks stay as they are. Logs how many it has, and the names of the others.
     """
     prefix = resolve(path)
-    by_name = {devices.base_name(v): v for v in tf.global_variables()}
-    variables = [variable for name, variable in by_name.items() if is_weight(name)]
+    variables = [v for v in tf.global_variables() if is_weight(devices.base_name(v))]
     missing = _set_values(session, prefix, variables)
     count, of = len(variables) - len(missing), len(variables)
     _log.info("started from %s: %d of %d variables", prefix, count, of)

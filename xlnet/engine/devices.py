@@ -24,7 +24,6 @@ from tensorflow.python.framework import ops
 
 from xlnet.engine import multi_host
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.network import NetworkSettings
 from xlnet.support import errors, system
 
 _log = logging.getLogger(__name__)
@@ -93,15 +92,6 @@ class Devices:
             config.device_count["CPU"] = self.per_host
         return config
 
-    def precision_in_words(self, network: NetworkSettings) -> str:
-        """The precision of the run and how its operations are run, for the banner."""
-        words = str(network.run_config(is_training=True).precision)
-        if network.recompute:
-            words += ", recomputing"
-        if self.xla or isinstance(self.strategy, tf2.distribute.TPUStrategy):
-            words += ", compiled by XLA: the first step takes a minute or more"
-        return words
-
     def rows(self, batch_size: int) -> slice:
         """The slice of the global batch that belongs to this host."""
         share = batch_size // self.hosts
@@ -121,8 +111,6 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
     """
     set_up_process()
     if settings.use_tpu:
-        if settings.xla:
-            set_xla_flags()
         return _tpu(settings)
 
     # Find the hosts of the run and the devices of this one.
@@ -149,6 +137,8 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
         strategy = multi_host.connect(host)
     else:
         strategy = _one_host(used, count) if count > 1 else None
+    if xla:
+        description += ", compiled by XLA: the first step takes a minute or more"
     return Devices(strategy, count, hosts, host, description, tuple(used), xla)
 
 
@@ -202,11 +192,8 @@ def _tpu(settings: DeviceSettings) -> Devices:
         where = f"tpu_name {settings.tpu_name}"
         raise errors.wrong(where, reason, "a TPU", "--use_tpu") from e
     strategy = tf2.distribute.TPUStrategy(resolver)
-    return Devices(
-        strategy,
-        strategy.num_replicas_in_sync,
-        description=f"TPU, {strategy.num_replicas_in_sync} replicas",
-    )
+    count = strategy.num_replicas_in_sync
+    return Devices(strategy, count, description=f"TPU, {count} replicas")
 
 
 # ---- the GPUs of this machine

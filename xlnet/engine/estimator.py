@@ -12,6 +12,7 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import contextlib
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -31,7 +32,6 @@ from xlnet.engine.devices import (
     without_registered_gradients,
 )
 from xlnet.engine.multi_host import HostMonitor
-from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import OptimizationSettings, RunSettings
 from xlnet.support import errors
 
@@ -53,13 +53,12 @@ class EstimatorSpec(NamedTuple):
 
 
 class TrainingRun(Protocol):
-    """What the loop needs of a run: of `pretraining.run.PretrainingRun` or of
+    """What the engine needs of a run: of `pretraining.run.PretrainingRun` or of
     `finetuning.run.FineTuningRun`.
 
     Attributes:
       settings: of the run.
       optimization: the length of training among them.
-      config: the architecture.
       devices: of the run.
       unit: what throughput counts, and how many of them a step has.
     """
@@ -69,18 +68,22 @@ class TrainingRun(Protocol):
     @property
     def optimization(self) -> OptimizationSettings: ...
     @property
-    def config(self) -> XLNetConfig: ...
-    @property
     def devices(self) -> Devices: ...
     @property
     def unit(self) -> tuple[str, int]: ...
 
     def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
-        """The training step of a replica."""
+        """The training step of a replica: the loss, its gradients, the update."""
+
+    def micro_batch_loss(
+        self, part: dict[str, tf.Tensor], first_row: Any
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """The loss of a part of a batch, float32 scalar, and tensors of its elements to keep;
+        first_row: the index of its first one in the global batch."""
 
     def batches(self, start: int) -> tf.data.Dataset:
-        """This host's batches from the batch `start` on, counted over the run, divided among its
-        replicas."""
+        """This host's batches from the batch `start` on, counted over the run: one for each of its
+        replicas in turn."""
 
     def banner(self) -> dict[str, str]:
         """What is trained on what, in lines by their names."""
@@ -93,34 +96,32 @@ class TrainingRun(Protocol):
         the document."""
 
 
+@dataclasses.dataclass
 class Training:
     """A training that has started.
 
     Attributes:
-      session: the session of the training.
+      monitored: the session with hooks, which see steps alone.
       saver: writes all variables; each host has a part of it on its own devices.
+      fetches: of a step: by name, the values of this host's replicas.
       memory: this host's parts of `EstimatorSpec.memory`, one of each replica; empty without.
+      stop: this host's parts of the variable that says whether it is to stop.
       host_monitor: watches the other hosts.
       step: the number of steps so far, those before a resumption included.
     """
 
-    def __init__(
-        self,
-        monitored: tf.train.SingularMonitoredSession,
-        saver: tf.train.Saver,
-        fetches: dict[str, Any],
-        memory: Sequence[Any],
-        stop: Sequence[Any],
-        host_monitor: HostMonitor,
-    ):
-        self._monitored = monitored
-        self.host_monitor = host_monitor
-        self._fetches = fetches
-        self._stop = stop
-        self.session: tf.Session = monitored.raw_session()  # the hooks see steps alone
-        self.saver = saver
-        self.memory = memory
-        self.step = int(self.session.run(tf.train.get_global_step()))
+    monitored: tf.train.SingularMonitoredSession
+    saver: tf.train.Saver
+    fetches: dict[str, Any]
+    memory: Sequence[Any]
+    stop: Sequence[Any]
+    host_monitor: HostMonitor
+    step: int
+
+    @property
+    def session(self) -> tf.Session:
+        """The session of the training, without hooks."""
+        return self.monitored.raw_session()
 
     def run_step(self, stops: bool = False) -> dict[str, Any]:
         """Makes a step on the next batch, which the graph reads itself.
@@ -135,11 +136,11 @@ class Training:
           UserError: there is no batch.
         """
         if stops:
-            for part in self._stop:
+            for part in self.stop:
                 set_value(self.session, part, 1.0)
         self.host_monitor.is_waiting = True
         try:
-            values = self._monitored.run(self._fetches)
+            values = self.monitored.run(self.fetches)
         except tf.errors.OutOfRangeError as e:
             if not is_end_of_data(e):
                 raise
@@ -155,55 +156,37 @@ class Training:
 
 
 class Estimator:
-    """Trains what a `model_fn` builds, on each replica of a run.
+    """Trains what the `model_fn` of a run builds, on each of its replicas.
 
     Args:
-      model_fn: function of the features of a batch that returns an `EstimatorSpec`; called once for
-        each replica.
-      model_dir: directory whose newest checkpoint the training continues from, if it has one.
-      devices: of the run.
-      seed: of the initial weights.
+      run: what is trained; the newest checkpoint of its model directory is continued, if it has
+        one.
+      hooks: TensorFlow's, such as a profiler.
     """
 
-    def __init__(
-        self,
-        model_fn: Callable[..., EstimatorSpec],
-        model_dir: str,
-        devices: Devices,
-        seed: int = 0,
-    ):
-        self._model_fn = model_fn
-        self._model_dir = model_dir
-        self._devices = devices
-        self._seed = seed
+    def __init__(self, run: TrainingRun, hooks: Sequence[tf.train.SessionRunHook] = ()):
+        self._run, self._hooks = run, hooks
 
     @contextlib.contextmanager
-    def started(
-        self,
-        input_fn: Callable[[], tf.data.Dataset],
-        hooks: Sequence[tf.train.SessionRunHook] = (),
-    ) -> Iterator[Training]:
+    def started(self, first: int) -> Iterator[Training]:
         """Builds the step on all replicas and restores the newest checkpoint; yields the
-        `Training`, whose session ends with the block.
-
-        Args:
-          input_fn: function that returns this host's batches, one for each replica of the host in
-            turn.
-          hooks: TensorFlow's, such as a profiler.
+        `Training`, whose session ends with the block. first: the batch that it begins with.
 
         Raises:
           UserError: the checkpoint lacks a variable that the network needs, a host is lost, the
             data is bad, or a checkpoint cannot be written.
         """
-        strategy = self._devices.strategy or tf2.distribute.get_strategy()
+        run, devices = self._run, self._run.devices
+        model_dir = run.settings.model_dir
+        strategy = devices.strategy or tf2.distribute.get_strategy()
         variables = []  # (memory, stop): each replica has its part of these
 
-        def on_cpu(context: tf2.distribute.InputContext) -> tf.data.Dataset:
+        def batches(context: tf2.distribute.InputContext) -> tf.data.Dataset:
             with tf.device("/cpu:0"):
-                return input_fn()
+                return run.batches(first)
 
-        def on_replica(features: Any) -> dict[str, tf.Tensor]:
-            spec = self._model_fn(features)
+        def step(features: Any) -> dict[str, tf.Tensor]:
+            spec = run.model_fn(features)
             # Several hosts must stop in the same step, so all must see the same number: a host that
             # is to stop sets its variable, and the next step takes the mean over all.
             stop = local_variable("stop_asked_here", [])
@@ -213,20 +196,20 @@ class Estimator:
                 loss, stop_mean = tf.identity(spec.loss), tf.identity(mean)
             return dict(spec.scalars, loss=loss, stop=stop_mean)
 
-        host_monitor, several = HostMonitor(), self._devices.hosts > 1
+        host_monitor, several = HostMonitor(), devices.hosts > 1
         with (
-            errors.translated_errors(model_dir=self._model_dir),
+            errors.translated_errors(model_dir=model_dir),
             without_registered_gradients(),
             host_monitor.running() if several else contextlib.nullcontext(),
             tf.Graph().as_default(),
             strategy.scope(),
         ):
             # Build the graph: each replica makes a step on its part of the host's next batch.
-            tf.set_random_seed(self._seed)
-            iterator = strategy.make_input_fn_iterator(on_cpu)
+            tf.set_random_seed(run.settings.seed)
+            iterator = strategy.make_input_fn_iterator(batches)
             begin = tf.group(iterator.initialize())
             tf.train.create_global_step()
-            of_replicas = strategy.run(on_replica, args=(iterator.get_next(),))
+            of_replicas = strategy.run(step, args=(iterator.get_next(),))
             fetches = {}
             for name, value in of_replicas.items():
                 fetches[name] = strategy.experimental_local_results(value)
@@ -237,15 +220,15 @@ class Estimator:
             # that of a TPU. Unlike that of `MonitoredSession`, it is not created again after a host
             # is lost: interrupted sums over hosts do not recover until the program is restarted.
             resolver = strategy.cluster_resolver
-            config = self._devices.session_config(is_training=True)
-            prefix = checkpoint.newest(self._model_dir)
+            config = devices.session_config(is_training=True)
+            prefix = checkpoint.newest(model_dir)
             host_monitor.is_waiting = True
             local_init = tf.group(
                 tf.local_variables_initializer(), tf.tables_initializer(), begin
             )
             try:
                 session = tf.train.SingularMonitoredSession(
-                    hooks=hooks,
+                    hooks=self._hooks,
                     scaffold=tf.train.Scaffold(saver=saver, local_init_op=local_init),
                     master=resolver.master(rpc_layer="grpc") if resolver else "",
                     config=strategy.update_config_proto(config),
@@ -261,7 +244,10 @@ class Estimator:
                 host_monitor.is_waiting = False
                 parts = local_parts(memory) if memory is not None else ()
                 stops = local_parts(stop)
-                yield Training(session, saver, fetches, parts, stops, host_monitor)
+                begun = session.raw_session().run(tf.train.get_global_step())
+                yield Training(
+                    session, saver, fetches, parts, stops, host_monitor, int(begun)
+                )
 
 
 def is_end_of_data(error: tf.errors.OutOfRangeError) -> bool:

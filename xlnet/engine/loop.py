@@ -16,7 +16,7 @@ from xlnet.engine import checkpoint, progress, recurrent_memory
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.estimator import Estimator, Training, TrainingRun
 from xlnet.engine.progress import Progress
-from xlnet.settings.training import CACHE, JOURNAL_NAME, RUN_NAME
+from xlnet.settings.training import CACHE
 from xlnet.support import files, system
 from xlnet.support.errors import Unfinished
 
@@ -62,7 +62,10 @@ def fit(
     settings, devices, last = run.settings, run.devices, run.optimization.train_steps
     model_dir = settings.model_dir
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_locked(run))
+        if devices.is_chief:  # of several hosts only the first one writes
+            lock = os.path.join(model_dir, CACHE, "training.lock")
+            said = f"model_dir: a run trains in {model_dir}"
+            stack.enter_context(system.locked(lock, said))
         stop = stack.enter_context(StopSignal())
         stack.callback(tf.summary.FileWriterCache.clear)  # TensorBoard's open files
         first = _resume(run, selection, evaluator)
@@ -71,25 +74,23 @@ def fit(
 
         # Build the step and restore its variables. A run that cannot resume leaves the directory as
         # it was: the document is written after that.
-        estimator = Estimator(run.model_fn, model_dir, devices, settings.seed)
-        training = stack.enter_context(estimator.started(lambda: run.batches(first)))
-        if first:
-            recurrent_memory.load(training, model_dir, devices)
-        elif settings.init_checkpoint and not checkpoint.newest(model_dir):
+        training = stack.enter_context(Estimator(run).started(first))
+        recurrent_memory.load(training, model_dir, devices)
+        if settings.init_checkpoint and not checkpoint.newest(model_dir):
             checkpoint.start_from(training.session, settings.init_checkpoint)
         _begin(run, first)
         reports = Progress(run, first)
 
         while training.step < last:
             began = time.time()
-            values = training.run_step(stop.is_received)
+            values = training.run_step(stop.received > 0)
             step = training.step
             reports.add(step, values, time.time() - began)
             if step == first + 1:
                 run.check_host()
 
             # All hosts see the same number, so all stop after the same step.
-            is_stopped = values["stop"] > 0 or step == last and stop.is_received
+            is_stopped = values["stop"] > 0 or step == last and stop.received > 0
             is_due = not is_stopped and _is_due(run, evaluator, step)
             if is_stopped or is_due or step == last or step % settings.save_steps == 0:
                 _save(run, training)
@@ -104,15 +105,6 @@ def fit(
                 metric = selection.metric
                 _log.info("stopped early at step %d: no better %s", step, metric)
                 return
-
-
-def _locked(run: TrainingRun) -> contextlib.AbstractContextManager[Any]:
-    """Locks the model directory. Of several hosts only the first one writes, so only it locks."""
-    if not run.devices.is_chief:
-        return contextlib.nullcontext()
-    model_dir = run.settings.model_dir
-    path = os.path.join(model_dir, CACHE, "training.lock")
-    return system.locked(path, f"model_dir: a run trains in {model_dir}")
 
 
 def _save(run: TrainingRun, training: Training) -> None:
@@ -184,29 +176,18 @@ def _begin(run: TrainingRun, step: int) -> None:
     if not run.devices.is_chief:
         return
     run.write_document()
-    settings, replicas = run.settings, run.devices.replicas
-    each = settings.train_batch_size // (replicas * settings.grad_accum_steps)
-    config, last = run.config, run.optimization.train_steps
-    start = "random weights"
-    if step:
-        start = f"{settings.model_dir}, step {step}"
-    elif settings.init_checkpoint:
-        start = checkpoint.resolve(settings.init_checkpoint)
+    batch_size, parts = run.settings.train_batch_size, run.settings.grad_accum_steps
+    replicas, optimization = run.devices.replicas, run.optimization
     parameters = sum(v.shape.num_elements() for v in tf.trainable_variables())
     banner = {
         "devices": run.devices.description,
         **run.banner(),
         "steps": (
-            f"{step} to {last}, {run.optimization.warmup_steps} of warm-up, of "
-            f"{settings.train_batch_size} = {each} x {replicas} replicas x "
-            f"{settings.grad_accum_steps} micro-batches"
+            f"{step} to {optimization.train_steps}, {optimization.warmup_steps} of warm-up, of "
+            f"{batch_size} = {batch_size // (replicas * parts)} x {replicas} replicas x {parts} "
+            "micro-batches"
         ),
-        "start": start,
-        "network": (
-            f"{config.n_layer} layers of {config.d_model} in {config.n_head} heads, "
-            f"{config.n_token} pieces, {parameters:,} parameters"
-        ),
-        "writes": f"{settings.model_dir}: checkpoints, {RUN_NAME}, {JOURNAL_NAME}",
+        "network": f"{parameters:,} parameters",
     }
     width = max(map(len, banner))
     for name, value in banner.items():
@@ -226,11 +207,14 @@ class StopSignal:
     Args:
       ends_at_once: whether a signal raises `Unfinished`, as in work that starts again with the
         same command; else it is noted.
+
+    Attributes:
+      received: the number of the signal that came to this host; 0: none.
     """
 
     def __init__(self, ends_at_once: bool = False) -> None:
         self._ends_at_once = ends_at_once
-        self._received: int | None = None
+        self.received = 0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> StopSignal:
@@ -246,17 +230,12 @@ class StopSignal:
             signal.signal(signum, handler)
 
     @property
-    def is_received(self) -> bool:
-        """Whether a signal came to this host."""
-        return self._received is not None
-
-    @property
     def name(self) -> str:
         """The signal that stopped the run; SIGTERM if it came to another host."""
-        return signal.Signals(self._received or signal.SIGTERM).name
+        return signal.Signals(self.received or signal.SIGTERM).name
 
     def _receive(self, signum: int, frame: Any) -> None:
-        self._received = signum
+        self.received = signum
         # A second Ctrl-C has Python's own meaning.
         if signal.SIGINT in self._before:
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -55,7 +55,7 @@ class AdamW(tf.train.Optimizer):
         implementation's rule with weight decay has no bias correction.
       rate: the learning rate of the step, float32 scalar.
       step: scalar, number of updates so far, skipped ones not counted.
-      rate_factors: factors of the learning rate by the names of variables; 1 for others.
+      n_layer: the layers of the network, by which the rate of lower ones is smaller.
       is_valid: bool scalar; False skips the update, whatever the gradients are. None: always valid.
     """
 
@@ -64,12 +64,12 @@ class AdamW(tf.train.Optimizer):
         settings: OptimizationSettings,
         rate: tf.Tensor,
         step: tf.Tensor,
-        rate_factors: Mapping[str, float],
+        n_layer: int,
         is_valid: tf.Tensor | None,
     ):
         super().__init__(use_locking=False, name="Adam")
         self._settings = settings
-        self._rate_factors = rate_factors
+        self._n_layer = n_layer
         self._is_valid = is_valid
         self._updates = tf.cast(step + 1, tf.float32)
         power1, power2 = BETA1**self._updates, BETA2**self._updates
@@ -96,10 +96,10 @@ class AdamW(tf.train.Optimizer):
         if self._settings.ema_decay:
             slots.append((AVERAGE, AVERAGE))
         for variable in var_list:
-            shape, dtype = variable.shape, variable.dtype.base_dtype
+            dtype = variable.dtype.base_dtype
             for slot, name in slots:
                 self._get_or_make_slot_with_initializer(
-                    variable, zeros, shape, dtype, slot, name
+                    variable, zeros, variable.shape, dtype, slot, name
                 )
 
     def _distributed_apply(
@@ -127,8 +127,11 @@ class AdamW(tf.train.Optimizer):
             )
 
     def _resource_apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
-        name = base_name(var)
-        rate = self._rate * self._rate_factors.get(name, 1.0)
+        name, rate = base_name(var), self._rate
+        if not self._settings.legacy_optimizer:
+            rate *= layer_rate_factor(
+                name, self._settings.lr_layer_decay_rate, self._n_layer
+            )
         if self._is_valid is not None:
             grad = tf.where(self._is_valid, grad, tf.zeros_like(grad))
         decayed = []
@@ -297,22 +300,18 @@ def minimize(
     # Layer-wise decay multiplies learning rates. The rule of the original implementation multiplies
     # gradients in place of them, and not those of the embedding.
     variables = tf.trainable_variables()
-    names = [base_name(variable) for variable in variables]
     # Lower layers may be frozen, and so not trainable.
-    layers = [layer_of(name) for name in names]
+    layers = [layer_of(base_name(variable)) for variable in variables]
     n_layer = 1 + max((layer for layer in layers if layer is not None), default=-1)
-    rate_factors = {}
-    for number, name in enumerate(names):
-        factor = layer_rate_factor(name, settings.lr_layer_decay_rate, n_layer)
-        if not settings.legacy_optimizer:
-            rate_factors[name] = factor
-        elif layers[number] is not None:
-            clipped[number] *= factor
+    if settings.legacy_optimizer:
+        for number, layer in enumerate(layers):
+            if layer is not None:
+                clipped[number] *= settings.lr_layer_decay_rate ** (n_layer - 1 - layer)
 
     # The update.
     rate = learning_rate(settings, step)
     updates = loss_scale.updates if loss_scale else step
-    adam = AdamW(settings, rate, updates, rate_factors, is_valid)
+    adam = AdamW(settings, rate, updates, n_layer, is_valid)
     train_op = adam.apply_gradients(zip(clipped, variables), global_step=step)
     if loss_scale:
         train_op = tf.group(train_op, loss_scale.update(is_valid))

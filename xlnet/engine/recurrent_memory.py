@@ -51,16 +51,16 @@ class Memory:
 
 
 def load(training: Training, model_dir: str, run_devices: Devices) -> None:
-    """Sets the memories of this host to those of the step from which a training resumes. If they
-    are missing or of another shape, as after a change of the batch size, they start empty, with a
-    note.
+    """Sets the memories of this host to those of the step from which a training resumes; they are
+    empty at its beginning. If they are missing or of another shape, as after a change of the batch
+    size, they start empty, with a note.
 
     Args:
       training: which has memories, or none: then there is nothing to do.
       model_dir: the model directory, which all hosts share.
       run_devices: of the run, perhaps other ones than those that saved.
     """
-    if not training.memory:
+    if not training.memory or not training.step:
         return
     # Each host of the earlier run wrote a file with its part of the global batch.
     stored: list[np.ndarray] = []

@@ -13,6 +13,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import optimizer
+from xlnet.engine.estimator import TrainingRun
 from xlnet.model import kernels_tuned, ops, parameters, stateless_random
 
 # The matrices of the network, by the name of the variable.
@@ -79,8 +80,9 @@ def _rounding(initializer: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]
 
 
 def loss_and_gradients(
-    forward: Callable[..., tuple[tf.Tensor, dict[str, tf.Tensor]]],
-    inputs: dict[str, tf.Tensor],
+    run: TrainingRun,
+    batch: dict[str, tf.Tensor],
+    first_row: Any,
     micro_batches: int,
     scale: optimizer.LossScale | None = None,
     xla: bool = False,
@@ -90,38 +92,40 @@ def loss_and_gradients(
     This is everything that a replica computes on its own, and what XLA compiles.
 
     Args:
-      forward: function of (a part of `inputs`, the index of its first batch element) that returns
-        (loss float32 scalar, dict of tensors of these batch elements to keep). A function, as it is
-        called in the graphs of loops and of compiled steps.
-      inputs: dict of tensors [b,...]; `micro_batches` divides b.
+      run: whose `micro_batch_loss` it computes.
+      batch: dict of tensors [b,...]; `micro_batches` divides b.
+      first_row: the index of batch element 0 in the global batch.
       micro_batches: their number; 1: off.
       scale: by which the gradients are multiplied, or None.
-      xla: whether to compile, once for each shape of the inputs.
+      xla: whether to compile, once for each shape of the batch.
 
     Returns:
       loss, gradients for `tf.trainable_variables()`, the dict of tensors for all batch elements.
     """
     if xla:
-        forward(inputs, 0)  # never run: a compiled function cannot make the variables
+        # never run: a compiled function cannot make the variables
+        run.micro_batch_loss(batch, first_row)
         compiled = tf2.function(
-            lambda inputs: loss_and_gradients(forward, inputs, micro_batches, scale),
+            lambda batch: loss_and_gradients(
+                run, batch, first_row, micro_batches, scale
+            ),
             jit_compile=True,
             autograph=False,
         )
-        return compiled(inputs)
+        return compiled(batch)
     if micro_batches == 1:
-        loss, kept = forward(inputs, 0)
+        loss, kept = run.micro_batch_loss(batch, first_row)
         return loss, _gradients(loss, scale), kept
 
     # The first micro-batch is computed outside of the loop, as variables cannot be made within it.
     # Example: of eight batch elements, two micro-batches have the elements 0 to 3 and 4 to 7.
-    rows = next(iter(inputs.values())).shape.as_list()[0] // micro_batches
+    rows = next(iter(batch.values())).shape.as_list()[0] // micro_batches
     parts, first = {}, {}
-    for name, value in inputs.items():
+    for name, value in batch.items():
         shape = [micro_batches, rows, *ops.shape_of(value)[1:]]
         parts[name] = tf.reshape(value, shape)
         first[name] = parts[name][0]
-    loss, kept = forward(first, 0)
+    loss, kept = run.micro_batch_loss(first, first_row)
     gradients = _gradients(loss, scale)
 
     # The others follow one after the other, so that memory holds the activations of one at a time.
@@ -131,14 +135,14 @@ def loss_and_gradients(
         array = tf.TensorArray(value.dtype, micro_batches, element_shape=value.shape)
         arrays[name] = array.write(0, value)
 
-    def body(
+    def add(
         index: tf.Tensor,
         loss: tf.Tensor,
         gradients: list[tf.Tensor],
         arrays: dict[str, tf.TensorArray],
     ) -> tuple[Any, ...]:
         part = {name: values[index] for name, values in parts.items()}
-        more_loss, kept = forward(part, index * rows)
+        more_loss, kept = run.micro_batch_loss(part, first_row + index * rows)
         more = _gradients(more_loss, scale)
         sums = [a + b for a, b in zip(gradients, more)]
         collected = {}
@@ -148,16 +152,18 @@ def loss_and_gradients(
 
     _, loss, gradients, arrays = tf.while_loop(
         lambda index, *_: index < micro_batches,
-        body,
+        add,
         [1, loss, gradients, arrays],
         parallel_iterations=1,
         maximum_iterations=micro_batches - 1,
     )
     for name, value in kept.items():
-        kept[name] = tf.reshape(arrays[name].stack(), [-1] + value.shape.as_list()[1:])
-    # The results are means over micro-batches, as they are over replicas: the mean of the losses of
-    # `forward` is the loss of the batch.
-    return loss / micro_batches, [g / micro_batches for g in gradients], kept
+        shape = [-1, *value.shape.as_list()[1:]]
+        kept[name] = tf.reshape(arrays[name].stack(), shape)
+    # The results are means over micro-batches, as they are over replicas: the mean of their losses
+    # is the loss of the batch.
+    gradients = [gradient / micro_batches for gradient in gradients]
+    return loss / micro_batches, gradients, kept
 
 
 def _gradients(loss: tf.Tensor, scale: optimizer.LossScale | None) -> list[tf.Tensor]:

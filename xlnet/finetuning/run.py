@@ -22,7 +22,6 @@ from xlnet.model.stateless_random import fold_in
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
 from xlnet.settings.finetuning import FineTuningSettings
-from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.contract import LossOptions
 from xlnet.tasks.encoding import Records
@@ -59,35 +58,16 @@ class FineTuningRun:
 
     def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
         """A training step on one replica; features: those of `batches`, [b,...]."""
-        settings = self.settings
-        options = LossOptions(settings.label_smoothing, self.class_weights)
-        getter = frozen(settings.freeze_layers) if settings.freeze_layers else None
         batch = train_step.on_device(features)
         # The index of the first example in the global batch.
         first_row = replica_index() * batch["is_real_example"].shape.as_list()[0]
-
-        # Forward and loss, of each micro-batch. In pretraining, dropout masks are sampled for each
-        # batch element, so micro-batches have the masks of one large batch. That needs shapes that
-        # are known when the graph is built. Here a batch has the length of its longest text, so
-        # each micro-batch has a seed of its own, and its masks differ from those of one large
-        # batch.
-        def forward(part: dict[str, tf.Tensor], row: Any) -> tuple[tf.Tensor, dict]:
-            seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
-            with tf.variable_scope(tf.get_variable_scope(), custom_getter=getter):
-                losses = self.model.training_loss(
-                    part,
-                    fold_in(seed, first_row + row),
-                    options,
-                    device="xla" if self.devices.xla else None,
-                )
-            # All parts are equally large, so the mean of their means is that of the batch.
-            return tf.reduce_mean(losses), {}
-
-        # Gradients. In float16 the loss is scaled, since small gradients would become 0.
+        # Loss and gradients, of each micro-batch. In float16 the loss is scaled, since small
+        # gradients would become 0.
         is_half = self.model.network.precision == "fp16"
         scale = optimizer.LossScale() if is_half else None
+        parts, xla = self.settings.grad_accum_steps, self.devices.xla
         loss, gradients, _ = train_step.loss_and_gradients(
-            forward, batch, settings.grad_accum_steps, scale, self.devices.xla
+            self, batch, first_row, parts, scale, xla
         )
         # Means over the replicas.
         *gradients, loss = mean_over_replicas([*gradients, loss])
@@ -97,11 +77,29 @@ class FineTuningRun:
         )
         return EstimatorSpec(loss, update, scalars)
 
-    # -- what the loop needs besides, see `estimator.TrainingRun`
+    def micro_batch_loss(
+        self, part: dict[str, tf.Tensor], first_row: Any
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """The loss of a micro-batch; nothing is kept of it."""
+        settings = self.settings
+        options = LossOptions(settings.label_smoothing, self.class_weights)
+        getter = frozen(settings.freeze_layers) if settings.freeze_layers else None
+        # In pretraining, dropout masks are sampled for each batch element, so micro-batches have
+        # the masks of one large batch. That needs shapes that are known when the graph is built.
+        # Here a batch has the length of its longest text, so each micro-batch has a seed of its
+        # own, and its masks differ from those of one large batch.
+        seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
+        with tf.variable_scope(tf.get_variable_scope(), custom_getter=getter):
+            losses = self.model.training_loss(
+                part,
+                fold_in(seed, first_row),
+                options,
+                device="xla" if self.devices.xla else None,
+            )
+        # All parts are equally large, so the mean of their means is that of the batch.
+        return tf.reduce_mean(losses), {}
 
-    @property
-    def config(self) -> XLNetConfig:
-        return self.model.config
+    # -- what the loop needs besides, see `estimator.TrainingRun`
 
     @property
     def unit(self) -> tuple[str, int]:
@@ -117,8 +115,8 @@ class FineTuningRun:
         )
 
     def write_document(self) -> None:
-        directory = self.settings.model_dir
-        run_document.write(directory, self.document, self.config, self.data.tokenizer)
+        directory, config = self.settings.model_dir, self.model.config
+        run_document.write(directory, self.document, config, self.data.tokenizer)
 
     def check_host(self) -> None:
         """There is one host."""
@@ -138,7 +136,7 @@ class FineTuningRun:
             self.optimization.train_steps * settings.train_batch_size / len(self.rows)
         )
         return {
-            "precision": self.devices.precision_in_words(self.model.network),
+            "precision": str(self.model.network.run_config(is_training=True).precision),
             "task": f"{task.name}: {len(self.rows):,} examples{held_out}",
             "labels": labels,
             "rate": f"{self.optimization.learning_rate:g}",

@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Sequence
 from importlib.util import find_spec
-from typing import Any
 
 import tensorflow as tf2
 
@@ -22,7 +21,6 @@ from xlnet.pretraining.run import PretrainingRun
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
 from xlnet.settings import presets
-from xlnet.settings.data import RECORD_SETTINGS
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings
 from xlnet.settings.network import (
@@ -41,6 +39,10 @@ _log = logging.getLogger(__name__)
 # The original's values of architecture flags that are not given.
 _ARCHITECTURE_DEFAULTS = {"ff_activation": "relu", "untie_r": False}
 _TFRECORDS = "tfrecords"
+# What the original's flags say of records, which say it themselves.
+_FLAGS_OF_RECORDS = ("seq_len", "reuse_len", "bi_data", "uncased")
+# In what the held-out records are as those that are trained on.
+_SHARED = ("sp_model_sha256", "seq_len", "reuse_len", "uncased", "keep_accents")
 _TRIED = (9, 0)  # the compute capability of H100 and H200, where attention was fused
 
 
@@ -74,8 +76,6 @@ def resolve(
 
     # Read the records.
     manifest, held_out = read_manifests(settings)
-    asked = settings
-    settings = with_lengths(settings, manifest)
     config = choose_architecture(settings, architecture, manifest)
     tokenizer = Tokenizer(
         files.local(os.path.join(settings.record_info_dir, manifest.sp_model)),
@@ -85,20 +85,16 @@ def resolve(
     objective = objectives.find(settings.objective)
     if objective.needs_mask_id and tokenizer.mask_id is None:
         raise wrong(tokenizer.path, "no <mask>", "one", f"--objective={objective.name}")
-    permutation = choose_permutation(settings, manifest, objective.samples_targets)
+    permutation = choose_permutation(settings, manifest)
     if not settings.do_eval:
-        asked_for = device.fused_attention
-        used = with_attention(asked_for, settings, config, network, used)
+        asked = device.fused_attention
+        used = with_attention(asked, settings, config, network, used)
 
-    # Write down what the run is. Lengths that follow from these records are left out: whoever goes
-    # on with the weights may have longer ones.
+    # Write down what the run is.
     digests = {"record_info_dir": manifest.digest}
     if held_out:
         digests["eval_record_info_dir"] = held_out.digest
-    kept = dataclasses.replace(
-        settings, num_predict=asked.num_predict, perm_size=asked.perm_size
-    )
-    groups = (kept, network, optimization, device)
+    groups = (settings, network, optimization, device)
     resolved = {**run_document.values_of(groups), **config.to_dict()}
     resolved.pop("model_config_path", None)  # the architecture stands in its place
     document = RunDocument(
@@ -129,28 +125,30 @@ def resolve(
 
 
 def _with_directories(settings: PretrainingSettings) -> PretrainingSettings:
-    """The settings with the directories of the records as found; with `model` next to them as the
+    """The settings with the directory of the records as found; with `model` next to them as the
     default of model_dir; in an evaluation, with the records as the default of the held-out ones."""
-    found: dict[str, Any] = {}
-    for name in ("record_info_dir", "eval_record_info_dir"):
-        directory = getattr(settings, name)
-        # The original's command lines name <save_dir>/tfrecords.
-        parent, last = os.path.split((directory or "").rstrip("/"))
-        parent = parent or "."
-        if last == _TFRECORDS and files.exists(os.path.join(parent, MANIFEST_NAME)):
-            _log.info("note: %s: the records are in %s", name, parent)
-            directory = parent
-        found[name] = directory
-    records = found["record_info_dir"]
+    records, model_dir = settings.record_info_dir, settings.model_dir
+    held_out = settings.eval_record_info_dir
+    # The original's command lines name <save_dir>/tfrecords.
+    parent, last = os.path.split(records.rstrip("/"))
+    parent = parent or "."
+    if last == _TFRECORDS and files.exists(os.path.join(parent, MANIFEST_NAME)):
+        _log.info("note: record_info_dir: the records are in %s", parent)
+        records = parent
     if settings.do_eval:
-        found["eval_record_info_dir"] = found["eval_record_info_dir"] or records
-    elif not settings.model_dir:
+        held_out = held_out or records
+    elif not model_dir:
         if files.is_remote(records):
             raise wrong("model_dir", "none", f"one: {records} is not on a disk")
         parent = os.path.dirname(os.path.abspath(records))
-        found["model_dir"] = os.path.join(parent, "model")
-        _log.info("note: model_dir is not given: %s", found["model_dir"])
-    return dataclasses.replace(settings, **found)
+        model_dir = os.path.join(parent, "model")
+        _log.info("note: model_dir is not given: %s", model_dir)
+    return dataclasses.replace(
+        settings,
+        record_info_dir=records,
+        eval_record_info_dir=held_out,
+        model_dir=model_dir,
+    )
 
 
 def _weights(settings: PretrainingSettings) -> tuple[str | None, bool]:
@@ -229,18 +227,6 @@ def choose_architecture(
     return config
 
 
-def with_lengths(
-    settings: PretrainingSettings, manifest: Manifest
-) -> PretrainingSettings:
-    """The settings with the lengths that follow from those of the records, if not given."""
-    seq_len, reuse_len = manifest.seq_len, manifest.reuse_len
-    return dataclasses.replace(
-        settings,
-        num_predict=settings.num_predict or max(1, seq_len // 6),
-        perm_size=settings.perm_size or max(reuse_len, seq_len - reuse_len),
-    )
-
-
 # ---- the records
 
 
@@ -251,60 +237,52 @@ def read_manifests(
     if a flag contradicts them, or their vocabulary or lengths differ."""
     directory = settings.record_info_dir
     manifest = Manifest.read(directory)
-    flags = {name: getattr(settings, name) for name in RECORD_SETTINGS}
-    _check_same("", flags, manifest, directory)
-    path = settings.spiece_model_file
-    if path:
-        files.require_file(path, "spiece_model_file")
-        vocabulary = {"sp_model_sha256": files.sha256(path)}
-        _check_same(f"spiece_model_file: {path}: ", vocabulary, manifest, directory)
+    _check_same("", settings, _FLAGS_OF_RECORDS, manifest, directory)
     if not settings.eval_record_info_dir:
         return manifest, None
     flag = "eval_record_info_dir"
     held_out = Manifest.read(settings.eval_record_info_dir, flag)
-    names = ("sp_model_sha256", "seq_len", "reuse_len", "uncased", "keep_accents")
-    values = {name: getattr(held_out, name) for name in names}
     where = f"{flag}: {settings.eval_record_info_dir}: "
-    _check_same(where, values, manifest, directory)
+    _check_same(where, held_out, _SHARED, manifest, directory)
     return manifest, held_out
 
 
 def _check_same(
-    where: str, values: Mapping[str, Any], manifest: Manifest, directory: str
+    where: str,
+    described: PretrainingSettings | Manifest,
+    names: Sequence[str],
+    manifest: Manifest,
+    directory: str,
 ) -> None:
-    """Raises UserError if one of the values, None for any, is not that of the training records."""
-    for name, found in values.items():
-        expected = getattr(manifest, name)
+    """Raises UserError if what `described` says under one of the names, None for any, is not that
+    of the training records."""
+    for name in names:
+        found, expected = getattr(described, name), getattr(manifest, name)
         if found is not None and found != expected:
             of_records = f"{expected}, as of the records in {directory}"
             raise wrong(f"{where}{name}", found, of_records)
 
 
 def choose_permutation(
-    settings: PretrainingSettings, manifest: Manifest, is_read: bool = True
+    settings: PretrainingSettings, manifest: Manifest
 ) -> Permutation:
-    """The rule for sampling targets.
-
-    Args:
-      settings: of the run.
-      manifest: of the records.
-      is_read: whether the targets are used; if not, one is sampled.
+    """The rule for sampling targets. Lengths that are not given follow from those of the records,
+    so whoever goes on with the weights may have longer ones.
 
     Raises:
       UserError: more targets than a sequence can have, or no such factorization order.
     """
-    settings = with_lengths(settings, manifest)
+    seq_len, reuse_len = manifest.seq_len, manifest.reuse_len
     permutation = Permutation(
-        reuse_len=manifest.reuse_len,
-        num_predict=settings.num_predict if is_read else 1,
-        perm_size=settings.perm_size,
+        reuse_len=reuse_len,
+        num_predict=settings.num_predict or max(1, seq_len // 6),
+        perm_size=settings.perm_size or max(reuse_len, seq_len - reuse_len),
         mask_alpha=settings.mask_alpha,
         mask_beta=settings.mask_beta,
         mask_mode=settings.mask_mode,
-        max_ngram=settings.max_ngram,
         factorization_order=settings.factorization_order,
     )
-    permutation.check(manifest.seq_len)
+    permutation.check(seq_len)
     return permutation
 
 
@@ -329,8 +307,7 @@ def with_attention(
 
     try:
         # From this version on XLA launches programs that it is given.
-        major, minor = tf2.__version__.split(".")[:2]
-        is_new = (int(major), int(minor)) >= (2, 21)
+        is_new = tf2.__version__ >= "2.21"
         if not capability or not used.xla or not is_new:
             found = f"{used.description}, xla {used.xla}, TensorFlow {tf2.__version__}"
             expected = "NVIDIA GPUs of one kind, --xla and TensorFlow 2.21"
@@ -358,11 +335,6 @@ def _check_training(run: PretrainingRun) -> None:
     run.devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
     if run.held_out:
         note_trained_on(run.held_out, manifest)
-    elif settings.eval_steps:
-        _log.info(
-            "note: eval_steps is %d, but nothing is evaluated without --eval_record_info_dir",
-            settings.eval_steps,
-        )
     if settings.init_checkpoint and not checkpoint.all_prefixes(settings.model_dir):
         prefix = checkpoint.resolve(settings.init_checkpoint)
         run_document.check_weights(prefix, run.config, run.tokenizer, "init_checkpoint")

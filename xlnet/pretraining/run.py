@@ -61,36 +61,20 @@ class PretrainingRun:
 
     def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
         """A training step on one replica; features: those of `batches`, [b,...]."""
-        settings = self.settings
+        parts = self.settings.grad_accum_steps
         batch, memory = self.with_targets(features)
-        # The index of the first batch element in the global batch.
-        first_row = replica_index() * batch["ids"].shape.as_list()[0]
+        rows = batch["ids"].shape.as_list()[0]
         # Losses are divided by the number of targets of the global batch, not of a replica or
         # micro-batch: batch elements have different numbers of targets, and each target shall have
         # the same weight. Means over replicas and micro-batches follow later, so the divisor here
-        # is the average number of targets of such a part.
+        # is the average number of targets of such a part, the same in each row.
         (target_count,) = mean_over_replicas([tf.reduce_sum(batch["weights"])])
-        target_count /= settings.grad_accum_steps
-
-        # Forward and loss, of each micro-batch. Dropout is a function of the step and of the batch
-        # element: a resumed run, or one on other devices, has the same masks.
-        def forward(
-            part: dict[str, tf.Tensor], row: Any
-        ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-            seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
-            losses, segment_logits, kept = self.losses(part, seed, first_row + row)
-            loss = tf.reduce_sum(losses * part["weights"]) / target_count
-            if segment_logits is not None:
-                segments = tf.nn.sparse_softmax_cross_entropy_with_logits(
-                    labels=part["label"], logits=segment_logits
-                )
-                loss += settings.next_segment_loss * tf.reduce_mean(segments)
-            return loss, kept
-
-        # Gradients. In float16 the loss is scaled, since small gradients would become 0.
+        batch["target_count"] = tf.fill([rows], target_count / parts)
+        # Loss and gradients, of each micro-batch. In float16 the loss is scaled, since small
+        # gradients would become 0.
         scale = optimizer.LossScale() if self.network.precision == "fp16" else None
         loss, gradients, kept = train_step.loss_and_gradients(
-            forward, batch, settings.grad_accum_steps, scale, self.devices.xla
+            self, batch, replica_index() * rows, parts, scale, self.devices.xla
         )
         # Means over the replicas of all hosts.
         *gradients, loss = mean_over_replicas([*gradients, loss])
@@ -102,6 +86,24 @@ class PretrainingRun:
             return EstimatorSpec(loss, update, scalars)
         update = tf.group(update, memory.update(kept["memory"]))
         return EstimatorSpec(loss, update, scalars, memory.variable)
+
+    def micro_batch_loss(
+        self, part: dict[str, tf.Tensor], first_row: Any
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """The loss of a micro-batch, and what is kept of it; see `train_step`."""
+        # Dropout is a function of the step and of the batch element: a resumed run, or one on
+        # other devices, has the same masks.
+        step = tf.train.get_global_step()
+        seed = train_step.dropout_seed(self.settings.seed, step)
+        losses, segment_logits, kept = self.losses(part, seed, first_row)
+        weighted = tf.reduce_sum(losses * part["weights"])
+        loss = weighted / part["target_count"][0]
+        if segment_logits is not None:
+            segments = tf.nn.sparse_softmax_cross_entropy_with_logits(
+                labels=part["label"], logits=segment_logits
+            )
+            loss += self.settings.next_segment_loss * tf.reduce_mean(segments)
+        return loss, kept
 
     def with_targets(
         self, features: dict[str, tf.Tensor]
@@ -222,10 +224,10 @@ class PretrainingRun:
         settings, manifest = self.settings, self.manifest
         predicted: Any = "all"
         if objectives.find(settings.objective).samples_targets:
-            predicted = settings.num_predict
+            predicted = self.permutation.num_predict
         steps = input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
         return {
-            "precision": self.devices.precision_in_words(self.network),
+            "precision": str(self.network.run_config(is_training=True).precision),
             "data": (
                 f"{settings.record_info_dir}: {manifest.tokens:,} tokens, {manifest.num_streams} "
                 f"streams of {manifest.windows_per_stream} windows; an epoch is {steps:,.1f} steps"

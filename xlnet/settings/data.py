@@ -8,8 +8,6 @@ from xlnet.settings.training import RunSettings
 from xlnet.support.errors import wrong
 
 SEQUENCE_SPECIAL_TOKENS = 3  # <sep> <sep> <cls> of every pretraining sequence
-# Settings of records that train_gpu.py compares with its flags.
-RECORD_SETTINGS = ("seq_len", "reuse_len", "bi_data", "uncased", "keep_accents")
 
 
 @dataclasses.dataclass(frozen=True)

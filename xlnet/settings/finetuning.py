@@ -58,11 +58,11 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         help_group=HelpGroup.RECORDS,
         belongs_to=None,
     )
-    spiece_model_file: str = same_as(
-        RunSettings,
-        "spiece_model_file",
-        default="",
-        help="SentencePiece model; if not given, that of model_dir or of init_checkpoint",
+    spiece_model_file: str = setting(
+        "",
+        "SentencePiece model; if not given, that of model_dir or of init_checkpoint",
+        help_group=HelpGroup.TEXT,
+        belongs_to=None,
     )
     model_config_path: str = same_as(RunSettings, "model_config_path", default="")
     # None until the number of rows is known (`finetuning.resolve.derived` and `in_steps`).

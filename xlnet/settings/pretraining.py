@@ -34,11 +34,6 @@ class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
         help_group=HelpGroup.RECORDS,
         belongs_to=None,
     )
-    spiece_model_file: Optional[str] = same_as(
-        RunSettings,
-        "spiece_model_file",
-        help="SentencePiece model; compared with that of the records if given",
-    )
     train_batch_size: int = same_as(
         RunSettings,
         "train_batch_size",
@@ -112,15 +107,9 @@ class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
     )
     mask_mode: str = setting(
         "whole_word",
-        "what is predicted together: n-grams of up to max_ngram words; single tokens; or n pieces "
-        "by the rule of the original",
+        "what is predicted together: n-grams of one to five words, n words with the weight 1/n; "
+        "single tokens; or n pieces by the rule of the original",
         choices=("whole_word", "token", "legacy"),
-        belongs_to="model",
-    )
-    max_ngram: int = setting(
-        5,
-        "words of an n-gram, at most; n words have the weight 1/n",
-        minimum=1,
         belongs_to="model",
     )
     mask_alpha: int = setting(
@@ -135,7 +124,6 @@ class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
     reuse_len: Optional[int] = same_as(CorpusSettings, "reuse_len", **_CHECKED)
     bi_data: Optional[bool] = same_as(CorpusSettings, "bi_data", **_CHECKED)
     uncased: Optional[bool] = same_as(CorpusSettings, "uncased", **_CHECKED)
-    keep_accents: Optional[bool] = same_as(CorpusSettings, "keep_accents", **_CHECKED)
 
     program = "xlnet pretrain"
 

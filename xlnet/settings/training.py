@@ -32,9 +32,6 @@ class RunSettings(Settings, help_group=HelpGroup.MODEL):
         "model_dir or of init_checkpoint",
         belongs_to=None,
     )
-    spiece_model_file: Optional[str] = setting(
-        None, "SentencePiece model", help_group=HelpGroup.TEXT, belongs_to=None
-    )
     init_checkpoint: Optional[str] = setting(
         None,
         "initial weights: a checkpoint prefix, its directory, or DIRECTORY/latest",
