@@ -75,7 +75,7 @@ class Counting:
         added = total.assign_add(tf.reduce_sum(features), read_value=False)
         with tf.control_dependencies([added]):
             step = tf.train.get_global_step().assign_add(1, read_value=False)
-        return EstimatorSpec(tf.reduce_sum(features), step)
+        return EstimatorSpec(tf.reduce_sum(features), step, {})
 
 
 class Hook(tf.train.SessionRunHook):

@@ -14,7 +14,6 @@ import concurrent.futures
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -48,7 +47,7 @@ class EstimatorSpec(NamedTuple):
 
     loss: tf.Tensor
     train_op: tf.Operation
-    scalars: Mapping[str, tf.Tensor] = MappingProxyType({})
+    scalars: Mapping[str, tf.Tensor]
     memory: Any = None
 
 

@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import signal
-import threading
 import time
 from typing import Any, Protocol
 
@@ -218,11 +217,9 @@ class StopSignal:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> StopSignal:
-        # Only the main thread may set handlers.
-        if threading.current_thread() is threading.main_thread():
-            for signum in _SIGNALS:
-                if signal.getsignal(signum) != signal.SIG_IGN:
-                    self._before[signum] = signal.signal(signum, self._receive)
+        for signum in _SIGNALS:
+            if signal.getsignal(signum) != signal.SIG_IGN:
+                self._before[signum] = signal.signal(signum, self._receive)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import logging
 import os
 import resource
@@ -102,6 +103,7 @@ class Progress:
     def _report(self, step: int, last: int, values: dict[str, Any]) -> None:
         loss = float(np.mean(np.array(self._losses, np.float32)))
         pace = self._seconds / len(self._losses)
+        left = datetime.timedelta(seconds=round(pace * (last - step)))
         unit, of_a_step = self._run.unit
         speed = of_a_step / pace
         _log.info(
@@ -114,7 +116,7 @@ class Progress:
             values["gradient_norm"],
             speed,
             unit,
-            clock(pace * (last - step)),
+            left,
         )
         row = dict(values, loss=loss, per_second=speed, memory_gib=memory_gib())
         del row["stop"]
@@ -131,9 +133,3 @@ def memory_gib() -> float:
     if tf2.config.list_physical_devices("GPU"):
         return tf2.config.experimental.get_memory_info("GPU:0")["peak"] / 2**30
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-
-
-def clock(seconds: float) -> str:
-    """Seconds as h:mm:ss."""
-    seconds = int(round(seconds))
-    return f"{seconds // 3600:.0f}:{seconds // 60 % 60:02.0f}:{seconds % 60:02.0f}"

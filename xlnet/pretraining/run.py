@@ -22,7 +22,6 @@ from xlnet.model import heads
 from xlnet.pretraining import objectives
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
@@ -212,12 +211,7 @@ class PretrainingRun:
         run_document.write(directory, self.document, self.config, self.tokenizer)
 
     def check_host(self) -> None:
-        groups = (
-            PretrainingSettings,
-            NetworkSettings,
-            OptimizationSettings,
-            DeviceSettings,
-        )
+        groups = (PretrainingSettings, NetworkSettings, OptimizationSettings)
         run_document.check_host(self.document, groups)
 
     def banner(self) -> dict[str, str]:

@@ -3,18 +3,13 @@
 import dataclasses
 from typing import Optional
 
-from xlnet.settings.fields import HelpGroup, Settings, same_as, setting
+from xlnet.settings.fields import HelpGroup, Settings, setting
 
 
 @dataclasses.dataclass(frozen=True)
-class DeviceSettings(Settings, help_group=HelpGroup.DEVICES, belongs_to=None):
-    """Where to run: docs/how_to/several_gpus.md."""
+class TaskDeviceSettings(Settings, help_group=HelpGroup.DEVICES, belongs_to=None):
+    """Where fine-tuning runs: on one machine."""
 
-    num_hosts: Optional[int] = setting(
-        None,
-        "number of machines; if not given, as many as TF_CONFIG or SLURM name",
-        minimum=1,
-    )
     num_core_per_host: int = setting(
         1,
         "GPUs per machine, or replicas on the CPU with device=cpu",
@@ -25,18 +20,33 @@ class DeviceSettings(Settings, help_group=HelpGroup.DEVICES, belongs_to=None):
         "where to run; auto: on GPUs, or with one replica on the CPU if there are none",
         choices=("auto", "gpu", "cpu"),
     )
+    xla: Optional[bool] = setting(
+        None,
+        "compile the training step with XLA; not given: on GPUs; in "
+        "fine-tuning batches then have at most six lengths",
+        help_group=HelpGroup.SPEED,
+    )
+
+    def devices(self) -> "DeviceSettings":
+        """These settings as of pretraining, which has more of them."""
+        return DeviceSettings(**dataclasses.asdict(self), num_hosts=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceSettings(TaskDeviceSettings, help_group=HelpGroup.DEVICES, belongs_to=None):
+    """Where pretraining runs: docs/how_to/several_gpus.md."""
+
+    num_hosts: Optional[int] = setting(
+        None,
+        "number of machines; if not given, as many as TF_CONFIG or SLURM name",
+        minimum=1,
+    )
     use_tpu: bool = setting(False, "run on a TPU (never tried)")
     tpu_name: str = setting(
         "local",
         "name or grpc address of the TPU",
         aliases=("tpu",),
         help_group=HelpGroup.ORIGINAL,
-    )
-    xla: Optional[bool] = setting(
-        None,
-        "compile the training step with XLA; not given: on GPUs; in "
-        "fine-tuning batches then have at most six lengths",
-        help_group=HelpGroup.SPEED,
     )
     fused_attention: Optional[bool] = setting(
         None,
@@ -48,19 +58,4 @@ class DeviceSettings(Settings, help_group=HelpGroup.DEVICES, belongs_to=None):
 
     def on_one_machine(self) -> "DeviceSettings":
         """These settings for what runs on GPUs or the CPU of one machine: all but pretraining."""
-        return dataclasses.replace(
-            self, use_tpu=False, num_hosts=1, fused_attention=False
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class TaskDeviceSettings(Settings, help_group=HelpGroup.DEVICES):
-    """Where fine-tuning runs: on one machine."""
-
-    num_core_per_host: int = same_as(DeviceSettings, "num_core_per_host")
-    device: str = same_as(DeviceSettings, "device")
-    xla: Optional[bool] = same_as(DeviceSettings, "xla")
-
-    def devices(self) -> DeviceSettings:
-        """These settings as of pretraining, which has more of them."""
-        return DeviceSettings(**dataclasses.asdict(self)).on_one_machine()
+        return dataclasses.replace(self, num_hosts=1)

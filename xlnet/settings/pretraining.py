@@ -40,11 +40,6 @@ class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
         default=16,
         help="sequences per step over all devices and hosts; divides the number of text streams",
     )
-    eval_steps: int = same_as(
-        RunSettings,
-        "eval_steps",
-        help="interval between held-out evaluations [steps]; 0: before and after training only",
-    )
     eval_record_info_dir: Optional[str] = setting(
         None, "directory of held-out records", help_group=HelpGroup.RECORDS
     )
