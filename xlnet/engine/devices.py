@@ -114,7 +114,7 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
         return _tpu(settings)
 
     # Find the hosts of the run and the devices of this one.
-    hosts, host, source = multi_host.cluster(settings.num_hosts)
+    hosts, host = multi_host.cluster(settings.num_hosts)
     count = settings.num_core_per_host
     used = _gpus(settings)[:count]
     xla = settings.xla
@@ -128,8 +128,7 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
 
     # Wait until all hosts are there, then connect them.
     if hosts > 1:
-        of_all = f"{hosts} hosts of {description}, named by {source}"
-        description = f"{of_all}, this is number {host}"
+        description = f"{hosts} hosts of {description}, this is number {host}"
         _log.info("note: %s; waiting until all of them are there", description)
         if not used and count > 1:
             one = "1: hosts without GPUs are a replica"

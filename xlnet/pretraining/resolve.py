@@ -100,7 +100,7 @@ def resolve(
     document = RunDocument(
         run_document.path_in(settings.model_dir),
         settings.program,
-        dict(sorted(resolved.items())),
+        resolved,
         text=run_document.text_of(tokenizer),
         read=digests,
     )
@@ -349,9 +349,11 @@ def note_trained_on(held_out: Manifest, manifest: Manifest) -> None:
     made, other = held_out.made_from, manifest.made_from
     content = made.get("input_content")
     is_same = content is not None and content == other.get("input_content")
-    is_other_part = made.get("split") == "heldout" and other.get("split") == "train"
-    if made.get("heldout_share", 0) > other.get("heldout_share", 0):
-        is_other_part = False
+    is_other_part = (
+        made.get("split") == "heldout"
+        and other.get("split") == "train"
+        and made.get("heldout_share", 0) <= other.get("heldout_share", 0)
+    )
     if held_out.digest == manifest.digest or is_same and not is_other_part:
         _log.warning(
             "note: eval_record_info_dir: its text is trained on: their loss says little about "
