@@ -27,16 +27,16 @@ def run() -> None:
         about=__doc__,
         unused=cli.UNUSED,
         preset_table="pretrain",
-    ) as (settings, *others):
+    ) as groups:
         system.import_tensorflow()
         from xlnet.engine import loop
         from xlnet.engine.best_checkpoint import BestCheckpoint
         from xlnet.pretraining import held_out
         from xlnet.pretraining.resolve import resolve
 
-        if settings.own_module:
-            own_modules.load(settings.own_module, "own_module")
-        run = resolve(settings, *others, cli.given_names())
+        if groups[0].own_module:
+            own_modules.load(groups[0].own_module, "own_module")
+        run = resolve(*groups, given=cli.given_names())
         if run.settings.do_eval:
             held_out.evaluate(run)
             return
