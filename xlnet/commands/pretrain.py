@@ -27,16 +27,17 @@ def run() -> None:
         about=__doc__,
         unused=cli.UNUSED,
         preset_table="pretrain",
-    ) as groups:
+    ) as (settings, architecture, network, optimization, device):
         system.import_tensorflow()
         from xlnet.engine import loop
         from xlnet.engine.best_checkpoint import BestCheckpoint
         from xlnet.pretraining import held_out
         from xlnet.pretraining.resolve import resolve
 
-        if groups[0].own_module:
-            own_modules.load(groups[0].own_module, "own_module")
-        run = resolve(*groups, given=cli.given_names())
+        if settings.own_module:
+            own_modules.load(settings.own_module, "own_module")
+        given = cli.given_names()
+        run = resolve(settings, architecture, network, optimization, device, given)
         if run.settings.do_eval:
             held_out.evaluate(run)
             return
