@@ -57,7 +57,7 @@ FREE_OF = {
 }
 OF_ONE_COMMAND = set(
     """
-    model_dir model_config_path spiece_model_file grad_accum_steps log_steps allow_changes
+    model_dir model_config_path grad_accum_steps log_steps allow_changes
     use_bfloat16 recompute num_hosts num_core_per_host device xla""".split()
 )
 
