@@ -67,12 +67,12 @@ def test_other_versions_are_refused(directory, version):
         Manifest.read(str(directory))
 
 
-@pytest.mark.parametrize("found", ["4 bytes", "0 bytes"])
-def test_files_of_another_size_are_refused(directory, found):
+def test_files_of_another_size_are_refused(directory):
+    (directory / "a.tfrecord").write_bytes(b"1234")
+    with pytest.raises(UserError, match="a.tfrecord: found 4 bytes, expected 5"):
+        Manifest.read(str(directory))
     (directory / "a.tfrecord").unlink()
-    if found == "4 bytes":
-        (directory / "a.tfrecord").write_bytes(b"1234")
-    with pytest.raises(UserError, match=f"a.tfrecord: found {found}, expected 5"):
+    with pytest.raises(FileNotFoundError, match="No such file.*a.tfrecord"):
         Manifest.read(str(directory))
 
 
@@ -121,7 +121,7 @@ def test_a_damaged_file_is_named(whole):
     manifest = Manifest.read(str(whole))
     with pytest.raises(
         UserError,
-        match="a.tfrecord: found sha256 .*, expected .*, as in manifest.json",
+        match="a.tfrecord: found another checksum, expected that of manifest.json",
     ) as error:
         manifest.verify(str(whole))
     assert "\n" not in str(error.value)

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import tracemalloc
+from unittest import mock
 
 import pytest
 
@@ -26,7 +27,9 @@ def read(path, chunk_bytes=WHOLE, **values):
     the other part."""
     counts = collections.Counter()
     sentences = []
-    for chunk in reading.cut(files.match(str(path)), chunk_bytes):
+    with mock.patch.object(reading, "chunk_size", lambda total: chunk_bytes):
+        chunks = reading.cut(files.match(str(path)))
+    for chunk in chunks:
         sentences += reading.read_chunk(chunk, settings(**values), counts)
     return sentences, counts[reading.OTHER_PART]
 
@@ -94,14 +97,11 @@ def test_files_are_found_sorted_and_once(tree, patterns, expected):
 
 def test_a_link_to_nowhere_and_a_pattern_without_files_are_errors(tree):
     os.symlink("none", "z.txt")
-    with (
-        pytest.raises(UserError, match="cannot read z.txt: No such file"),
-        reading.naming("x"),
-    ):
+    with pytest.raises(FileNotFoundError, match="No such file.*z.txt"):
         files.sizes(reading.find_files("*.txt"))
     for patterns in ("a.txt,y*.txt", "sub/circle/none", " , "):
-        with pytest.raises(UserError, match="^text: found no file that matches '"):
-            reading.find_files(patterns, "text")
+        with pytest.raises(UserError, match="^input_glob: found no file that matches"):
+            reading.find_files(patterns)
 
 
 # Forms: what comes out.
@@ -150,7 +150,7 @@ def test_a_separator_of_documents(tmp_path):
     expected = [["a", "b"], ["c"], ["d"]]
     assert documents(path, document_separator="<|endoftext|>") == expected
     with pytest.raises(
-        UserError, match="a.txt, line 4: found '<.endoftext.>'.*--document_separat"
+        UserError, match="a.txt, line 4: found <.endoftext.>,.*--document_separat"
     ):
         read(path)
 
@@ -277,7 +277,7 @@ def test_files_that_are_not_what_their_names_say_are_refused(tmp_path):
     whole = write(tmp_path / "a.txt.gz", text).read_bytes()
     for damaged in (whole[:-4], whole[: len(whole) // 2], b"plain text\n"):
         (tmp_path / "b.txt.gz").write_bytes(damaged)
-        with pytest.raises(UserError, match="cannot read .*b.txt.gz: "):
+        with pytest.raises(UserError, match="b.txt.gz cannot be read: "):
             read(tmp_path / "b.txt.gz")
     path = write_parquet(tmp_path / "a.parquet", ["a"] * 9 + [None])
     with pytest.raises(UserError, match="a.parquet, row 10: found None, expected text"):
@@ -287,9 +287,9 @@ def test_files_that_are_not_what_their_names_say_are_refused(tmp_path):
     ):
         read(path, text_a_column="body")
     path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(UserError, match="a.parquet: found .*, expected Parquet"):
+    with pytest.raises(UserError, match="a.parquet cannot be read: "):
         read(path)
-    with pytest.raises(UserError, match="cannot read .*: Is a directory"):
+    with pytest.raises(UserError, match="cannot be read: Is a directory"):
         list(reading.read_chunk(reading.Chunk(str(tmp_path), 0, 10), settings(), None))
 
 

@@ -140,14 +140,16 @@ def test_ids_as_array_are_those_of_each_line(tiny):
         assert (
             ids.tolist() == sum(expected, []) and tiny.encode_lines(lines) == expected
         )
-    many = odd_lines(2 * tokenizer._BATCH_LINES + 1, 1)
+    many = odd_lines(2001, 1)
     assert tiny.encode_lines(many) == [tiny.ids(line) for line in many]
     assert [array.shape for array in tiny.encode_to_array([])] == [(0,)] * 2
     assert tiny.encode_lines([]) == []
 
 
 def test_half_a_character_is_refused(tiny):
-    with pytest.raises(UserError, match="the text: found 'a.ud83d', expected no half"):
+    with pytest.raises(
+        UserError, match="the text: found '.*a.ud83d', expected no half"
+    ):
         tiny.encode_lines(["whole", "a\ud83d"])
 
 

@@ -1,6 +1,7 @@
 """tokenized: lines to marked tokens, blocks, and the order of passes."""
 
 import collections
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -26,7 +27,9 @@ def tokenize(path, chunk_bytes=10**6, **values):
     """The tokens of a file, and what was counted."""
     counts = collections.Counter()
     arrays = [np.zeros(0, np.uint32)]
-    for chunk in reading.cut({str(path): path.stat().st_size}, chunk_bytes):
+    with mock.patch.object(reading, "chunk_size", lambda total: chunk_bytes):
+        chunks = reading.cut({str(path): path.stat().st_size})
+    for chunk in chunks:
         arrays += tokenized.tokenize(chunk, settings(**values), TOKENIZER, counts)
     return np.concatenate(arrays), counts
 

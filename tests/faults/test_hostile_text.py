@@ -18,7 +18,7 @@ from helpers.vocabulary import ODD_TEXTS, train_odd_model
 from hypothesis import strategies as st
 
 from xlnet.corpus import reading
-from xlnet.corpus.offsets import Aligner
+from xlnet.corpus.offsets import align
 from xlnet.corpus.sentences import split_sentences
 from xlnet.corpus.tokenizer import Tokenizer, preprocess_text
 from xlnet.settings.data import CorpusSettings
@@ -266,7 +266,7 @@ def table(name):
 READERS = {
     "cleaning": lambda place, text: preprocess_text(text),
     "encoding": lambda place, text: place.tokenizer.encode_lines([text]),
-    "offsets": lambda place, text: Aligner(place.tokenizer).encode([text]),
+    "offsets": lambda place, text: align(place.tokenizer, text),
     "sentences": lambda place, text: split_sentences(text),
     "text": lambda place, text: place.read_text("text.txt", text.encode()),
     "TSV": table("train.tsv"),

@@ -136,15 +136,7 @@ def merge(settings: RecordsSettings) -> None:
     """
     from xlnet.corpus import preparation
 
-    merged = preparation.merge(settings.input)
-    kept = merged.num_streams * merged.windows_per_stream
-    left_out = sum(stream["windows"] for stream in merged.streams) - kept
-    percent = 100 * left_out / (kept + left_out)
-    print(
-        f"{settings.input}: {merged.num_streams} streams x {merged.windows_per_stream} sequences, "
-        f"{merged.tokens} tokens; {left_out} sequences left out to make streams equal, "
-        f"{percent:.1f} % of all"
-    )
+    show(preparation.merge(settings.input))
 
 
 def verify(settings: RecordsSettings) -> None:
@@ -155,7 +147,7 @@ def verify(settings: RecordsSettings) -> None:
     """
     from xlnet.corpus.manifest import Manifest
 
-    Manifest.read(settings.input, "input").verify(settings.input, "input")
+    Manifest.read(settings.input, "input").verify(settings.input)
     print(f"records in {settings.input} agree with their checksums")
 
 

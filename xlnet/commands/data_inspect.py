@@ -2,20 +2,26 @@
 
 import dataclasses
 import os
-import shutil
-from typing import Optional, cast
+from typing import TYPE_CHECKING, Any, Optional, cast
 
 from xlnet.commands import cli
 from xlnet.commands.data import OF_PRETRAINING
 from xlnet.commands.plot import check_png
 from xlnet.settings.fields import Settings, required, same_as
 from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.support import own_modules, system
+from xlnet.support import errors, own_modules, system
 from xlnet.support.errors import wrong
+
+if TYPE_CHECKING:
+    from xlnet.corpus.tokenizer import Tokenizer
 
 _MOST_TOKENS = 40  # of a text in a plot; more would be too small to read
 _PLOTTED_MEMORY = 4
-_SHOWN = 2  # sequences as text, of the first streams: of both directions
+_LEGEND = """\
+⟦piece⟧7      predicted; the number is its position in the factorization order
+reused, A, B  the part that continues the text stream, and the two segments
+backward      shown in reading order; the model begins at the last token shown
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,9 +76,11 @@ def inspect(settings: InspectionSettings) -> None:
       xlnet data inspect --input=records --config=model/run.json
     """
     system.import_tensorflow()
+    import tensorflow.compat.v1 as tf
+
+    from xlnet.corpus import input_pipeline
     from xlnet.corpus.manifest import Manifest
     from xlnet.corpus.tokenizer import Tokenizer
-    from xlnet.plots import inspection
     from xlnet.pretraining import objectives, resolve
 
     if settings.own_module:
@@ -82,18 +90,65 @@ def inspect(settings: InspectionSettings) -> None:
         raise wrong("objective", found, "permutation")
     manifest = Manifest.read(settings.input, "input")
     # the settings have all of a run's that are read
-    permutation = resolve.choose_permutation(
-        cast(PretrainingSettings, settings), manifest
-    )
+    run = cast(PretrainingSettings, settings)
+    permutation = resolve.choose_permutation(run, manifest)
     tokenizer = Tokenizer(os.path.join(settings.input, manifest.sp_model))
-    records = inspection.Records(
-        settings.input, manifest, tokenizer, permutation, settings.seed
-    )
-    # Sequences as text.
-    print(inspection.LEGEND)
-    width = shutil.get_terminal_size((100, 24)).columns
-    for stream in range(min(_SHOWN, manifest.num_streams)):
-        print(inspection.text(records, stream, width))
+    # Sequences, targets and orders come from the trainer's input pipeline: what is shown is exactly
+    # what is trained on. The first streams are of both directions.
+    count = 1 + manifest.bi_data
+    with tf.Graph().as_default(), tf.Session() as session:
+        batches = input_pipeline.pretraining_batches(
+            settings.input,
+            manifest,
+            batch_size=count,
+            permutation=permutation,
+            tokenizer=tokenizer,
+            seed=settings.seed,
+        )
+        batch = session.run(tf.data.make_one_shot_iterator(batches).get_next())
+    print(_LEGEND)
+    for stream in range(count):
+        sequence = {name: values[stream] for name, values in batch.items()}
+        print(f"stream {stream}, sequence 0")
+        print(as_text(sequence, tokenizer, manifest.reuse_len) + "\n")
+
+
+def as_text(sequence: dict[str, Any], tokenizer: "Tokenizer", reuse_len: int) -> str:
+    """A sequence of `input_pipeline.pretraining_batches` as lines: its pieces with spaces between,
+    of each part on a line of its own, and targets in brackets."""
+    import numpy as np
+
+    pieces = []
+    for id in sequence["input_ids"].tolist():
+        pieces.append(errors.escape_control_characters(tokenizer.id_to_piece(id)))
+    targets = sequence["positions"][sequence["weights"] > 0]
+    in_order = targets[np.argsort(sequence["rank"][targets])]
+    for position, target in enumerate(in_order.tolist(), 1):
+        pieces[target] = f"⟦{pieces[target]}⟧{position}"
+
+    # A backward sequence is reversed, so that its words are readable; the numbers at its parts are
+    # positions in the order in which the model reads. After A and B there are <sep>, then <cls>.
+    length = len(pieces)
+    behind_a = length - 1 - np.count_nonzero(sequence["seg_ids"] == 1)
+    parts = [
+        ("reused", 0, reuse_len),
+        ("A", reuse_len, behind_a),
+        ("B", behind_a, length),
+    ]
+    is_backward = sequence["direction"] == 1
+    direction = "backward" if is_backward else "forward"
+    label = "B continues A" if sequence["label"] else "B from elsewhere"
+    lines = [
+        f"{direction}, {label}",
+        f"{len(targets)} of {length} tokens predicted",
+    ]
+    for name, begin, end in reversed(parts) if is_backward else parts:
+        inside, first, last = pieces[begin:end], begin, end - 1
+        if is_backward:
+            inside.reverse()
+            first, last = last, first
+        lines.append(f"{name:<6} {first:3}-{last:<3} {' '.join(inside)}")
+    return "\n".join(lines)
 
 
 def masks(settings: MaskSettings) -> None:

@@ -43,10 +43,10 @@ LANGUAGES = {
     "korean": _CJK,
 }
 
-SPECIAL_PIECES = tuple("<unk> <s> </s> <cls> <sep> <pad> <mask> <eod> <eop>".split())
+_CONTROL_SYMBOLS = ["<cls>", "<sep>", "<pad>", "<mask>", "<eod>"]  # 3 to 7, <eop> 8
+_SPECIAL = 9  # with <unk> <s> </s>
 _VOCAB_SIZE = 32000
 _MOST_SENTENCES = 2_000_000  # to train on; a sample where there are more
-_CHUNK_BYTES = 1 << 22
 _NO_LIMIT = 1 << 30  # [bytes] the trainer drops longer lines silently
 _THREADS = 16  # fixed, as the rounding of sums depends on it
 
@@ -60,7 +60,7 @@ class VocabularySettings(InputSettings):
         None,
         "number of pieces, special symbols included; with --model_type=char the most; default: "
         "32000, or as many as the text allows",
-        minimum=len(SPECIAL_PIECES) + 1,
+        minimum=_SPECIAL + 1,
     )
     model_type: str = setting(
         "unigram",
@@ -79,63 +79,54 @@ class VocabularySettings(InputSettings):
         "leave accents, syllables and full-width letters to SentencePiece's normalization "
         "(nmt_nfkc); by language if not given",
     )
-    seed: int = setting(0, "seed of the sample", minimum=0)
 
 
 def main(settings: VocabularySettings) -> None:
     from xlnet.corpus import reading
-    from xlnet.corpus.tokenizer import describe, description_path
+    from xlnet.corpus.tokenizer import Tokenizer, describe, description_path
 
     # What is not given follows from the language.
     language = LANGUAGES[settings.language]
-    if settings.keep_accents is None:
-        settings = dataclasses.replace(settings, keep_accents=language.keep_accents)
+    keep_accents = language.keep_accents
+    if settings.keep_accents is not None:
+        keep_accents = settings.keep_accents
     # Reading may take minutes, so it is checked first that the target can be written.
     files.check_output(settings.sp_path, (), "sp_path")
     for path in (settings.sp_path, description_path(settings.sp_path)):
         if os.path.exists(path):
             raise wrong("sp_path", f"{path}, which exists", "a new file")
-    # The sentences that records will have, cleaned alike, or a sample of them.
     paths = reading.find_files(settings.input_glob)
-    chunks = reading.cut(dict(zip(paths, files.sizes(paths))), _CHUNK_BYTES)
-    sentences, number = draw(
-        read_sentences(chunks, settings), _MOST_SENTENCES, settings.seed
-    )
+    chunks = reading.cut(dict(zip(paths, files.sizes(paths))))
+    sentences, number = draw(read_sentences(chunks, settings, keep_accents))
     if not sentences:
         raise wrong("input_glob", f"no text in {settings.input_glob}", "sentences")
-    print(
-        f"{len(paths)} files, {number} sentences; training on {len(sentences)}",
-        flush=True,
-    )
+    counted = f"{len(paths)} files, {number} sentences"
+    print(f"{counted}; training on {len(sentences)}", flush=True)
+    model = train(sentences, settings, language.character_coverage)
     # The description is written first, as a model without one is taken for a released one.
-    model, vocab_size = train(sentences, settings)
-    describe(
-        settings.sp_path,
-        hashlib.sha256(model).hexdigest(),
-        settings.uncased,
-        bool(settings.keep_accents),
-    )
+    digest = hashlib.sha256(model).hexdigest()
+    describe(settings.sp_path, digest, settings.uncased, keep_accents)
     with files.writing(settings.sp_path) as f:
         f.write(model)
-    case = "uncased" if settings.uncased else "cased"
-    accents = "kept" if settings.keep_accents else "stripped"
-    coverage = language.character_coverage
+    made = Tokenizer(settings.sp_path)
+    case = "uncased" if made.uncased else "cased"
+    accents = "kept" if made.keep_accents else "stripped"
     print(
-        f"{settings.sp_path}: {vocab_size} pieces, {case}, accents {accents}, "
-        f"character coverage {coverage:g}"
+        f"{settings.sp_path}: {made.vocab_size} pieces, {case}, accents {accents}, "
+        f"character coverage {language.character_coverage:g}"
     )
 
 
 def read_sentences(
-    chunks: "Sequence[Chunk]", settings: VocabularySettings
+    chunks: "Sequence[Chunk]", settings: VocabularySettings, keep_accents: bool
 ) -> Iterator[str]:
-    """Yields the sentences, cleaned as the tokenizer does, and shows a progress bar."""
+    """Yields the sentences that records will have, cleaned as the tokenizer does, and shows a
+    progress bar."""
     from xlnet.corpus import reading
     from xlnet.corpus.tokenizer import preprocess_text
 
     counts: collections.Counter[str] = collections.Counter()
     sizes = [chunk.end - chunk.begin for chunk in chunks]
-    keep_accents = bool(settings.keep_accents)
     with progress("reading", sum(sizes), "B") as advance:
         for chunk, size in zip(chunks, sizes):
             for line in reading.read_chunk(chunk, settings, counts):
@@ -147,12 +138,14 @@ def read_sentences(
             advance(size)
 
 
-def draw(sentences: Iterable[str], size: int, seed: int) -> tuple[list[str], int]:
+def draw(
+    sentences: Iterable[str], size: int = _MOST_SENTENCES
+) -> tuple[list[str], int]:
     """Samples `size` of the sentences uniformly; returns them and the number of all.
     Memory is proportional to `size`."""
     # Reservoir sampling: of n sentences each is in the sample with probability size / n.
     drawn: list[str] = []
-    number, uniform = 0, random.Random(seed).random
+    number, uniform = 0, random.Random(0).random
     for number, sentence in enumerate(sentences, 1):
         if number <= size:
             drawn.append(sentence)
@@ -163,8 +156,10 @@ def draw(sentences: Iterable[str], size: int, seed: int) -> tuple[list[str], int
     return drawn, number
 
 
-def train(sentences: Sequence[str], settings: VocabularySettings) -> tuple[bytes, int]:
-    """Returns the model's bytes, a function of the sentences and settings, and its size."""
+def train(
+    sentences: Sequence[str], settings: VocabularySettings, character_coverage: float
+) -> bytes:
+    """Returns the model, a function of the sentences and settings."""
     import sentencepiece
 
     model, vocab_size = io.BytesIO(), settings.vocab_size
@@ -178,25 +173,26 @@ def train(sentences: Sequence[str], settings: VocabularySettings) -> tuple[bytes
             model_type=settings.model_type,
             vocab_size=vocab_size or _VOCAB_SIZE,
             hard_vocab_limit=is_exact,
-            character_coverage=LANGUAGES[settings.language].character_coverage,
+            character_coverage=character_coverage,
             normalization_rule_name="nmt_nfkc",
             unk_id=0,
             bos_id=1,
             eos_id=2,
             pad_id=-1,
             # <eop> is found in text, control symbols are not.
-            control_symbols=[p for p in SPECIAL_PIECES[3:] if p != "<eop>"],
+            control_symbols=_CONTROL_SYMBOLS,
             user_defined_symbols=["<eop>"],
             max_sentence_length=_NO_LIMIT,
             num_threads=_THREADS,
             minloglevel=2,
         )
     except RuntimeError as e:
-        said = " ".join(str(e).split())
-        expected = f"a size that the text allows; SentencePiece says: {said}"
-        raise wrong("vocab_size", vocab_size, expected) from None
-    made = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
-    return model.getvalue(), made.vocab_size()
+        # "Internal: src/trainer_interface.cc(661) [(condition)] Vocabulary size too high (9). ..."
+        # What it says to increase are flags of its own.
+        said, _, _ = str(e).rpartition("] ")[2].partition(" Increase")
+        expected = f"a size that the text allows: {said.strip()}"
+        raise wrong("vocab_size", vocab_size or _VOCAB_SIZE, expected) from None
+    return model.getvalue()
 
 
 def run() -> None:

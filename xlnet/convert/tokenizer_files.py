@@ -160,7 +160,7 @@ def write_json(path: str, tokenizer: Tokenizer) -> None:
     User-defined pieces are ordinary ones with the best score, not added tokens, as no other piece
     has their characters. Special tokens are found in text there, not here.
     """
-    model = ModelProto.FromString(tokenizer.model_bytes())
+    model = ModelProto.FromString(tokenizer.model_bytes)
     vocabulary, added = [], []
     for id, piece in enumerate(model.pieces):
         score = 0.0 if piece.type == _Piece.USER_DEFINED else piece.score

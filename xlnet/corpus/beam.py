@@ -21,7 +21,7 @@ import apache_beam as beam
 
 from xlnet.corpus import preparation
 from xlnet.settings.data import CorpusSettings
-from xlnet.support import files
+from xlnet.support import errors, files
 from xlnet.support.errors import UserError, wrong
 
 _MOST = 1024  # elements, each of some chunks or streams
@@ -95,9 +95,7 @@ def _in_one_line(error: Exception) -> UserError:
     """The `UserError` of a failed pipeline: that of a worker, or what the runner says."""
     text = re.sub(r" \[while running .*", "", str(error)).strip()  # Beam adds the step
     said = re.search(r"UserError: (.+)", text)
-    if isinstance(error, UserError) or said:
+    if said or isinstance(error, UserError):
         return UserError(said[1] if said else text)
-    reason = (text or "no reason").splitlines()[0]
-    return UserError(
-        f"the pipeline failed: {type(error).__name__}: {reason}; {_RESUME}"
-    )
+    reason = f"{type(error).__name__}: {errors.reason(error)}"
+    return UserError(f"the pipeline failed: {reason}; {_RESUME}")

@@ -30,14 +30,8 @@ def steps_per_epoch(manifest: Manifest, batch_size: int) -> int:
     """Steps in which every sequence is seen once; a UserError if the batch size does not divide the
     number of streams."""
     if manifest.num_streams % batch_size:
-        # Streams of both directions come in pairs.
-        multiple = 2 if manifest.bi_data and batch_size % 2 else 1
-        raise wrong(
-            "train_batch_size",
-            batch_size,
-            f"a divisor of the {manifest.num_streams} streams of the data",
-            f"or records with --num_streams={batch_size * multiple}",
-        )
+        expected = f"a divisor of the {manifest.num_streams} streams of the data"
+        raise wrong("train_batch_size", batch_size, expected)
     return manifest.num_streams // batch_size * manifest.windows_per_stream
 
 
@@ -85,10 +79,10 @@ def pretraining_batches(
     record_bytes = first_stream["bytes"] // first_stream["windows"]
     files: dict[int, record_files.EqualRecords] = {}  # of the streams of a round
 
-    def read_records(first: np.ndarray) -> np.ndarray:
+    def read_records(steps: np.ndarray) -> np.ndarray:
         """Serialized sequences: all rows of a step, then of the next."""
         serialized = []
-        for step in range(int(first), min(int(first) + together, end)):
+        for step in steps.tolist():
             number, sequence = divmod(step, length)
             if not sequence:
                 files.clear()
@@ -99,19 +93,12 @@ def pretraining_batches(
                 serialized.append(files[stream].read(sequence))
         return np.array(serialized, object)
 
-    @_without_autograph
-    def read(first: tf.Tensor) -> tuple[tf.Tensor, dict]:
-        serialized = tf.numpy_function(read_records, [first], tf.string)
-        serialized = tf.ensure_shape(serialized, [None])
-        return first, record_files.parse(features, serialized)
-
     def sample_targets(
-        first: np.ndarray,
+        steps: np.ndarray,
         ids: np.ndarray,
         word_start: np.ndarray,
         direction: np.ndarray,
     ) -> permutations.Sampled:
-        steps = np.arange(int(first), min(int(first) + together, end))
         number, sequence = np.divmod(steps, length)
         random = permutations.Random(
             seed,
@@ -126,10 +113,13 @@ def pretraining_batches(
         return permutations.sample(random, is_special, starts, direction, permutation)
 
     @_without_autograph
-    def sample(first: tf.Tensor, parsed: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    def batches(first: tf.Tensor) -> dict[str, tf.Tensor]:
+        steps = tf.range(first, tf.minimum(first + together, end))
+        serialized = tf.numpy_function(read_records, [steps], tf.string)
+        parsed = record_files.parse(features, tf.ensure_shape(serialized, [None]))
         rank, positions, weights = tf.numpy_function(
             sample_targets,
-            [first, parsed["input"], parsed["word_start"], parsed["direction"]],
+            [steps, parsed["input"], parsed["word_start"], parsed["direction"]],
             [tf.int32, tf.int32, tf.float32],
         )
         # The sequences [N,...] become batches [N/R,R,...], with the names that the model expects.
@@ -147,36 +137,19 @@ def pretraining_batches(
             "label": tf.reshape(parsed["label"], of_sequences),
         }
 
-    # One call of each map at a time: two calls would wait for Python's lock, and be slower.
-    return _ahead(
-        tf.data.Dataset.range(start_step, end, together)
-        .map(read, num_parallel_calls=_threads(1))
-        .map(sample, num_parallel_calls=_threads(1))
-        .unbatch(),
-        2,
-    )
-
-
-def _threads(count: int) -> int | None:
-    """`num_parallel_calls` of a map; None for eager iteration, where threads that work ahead would
-    call Python while the interpreter exits: a deadlock."""
-    return None if tf.executing_eagerly() else count
+    # One call at a time: two would wait for Python's lock, and be slower.
+    calls = tf.data.Dataset.range(start_step, end, together)
+    return _ahead(calls.map(batches, num_parallel_calls=1).unbatch(), 2)
 
 
 def _ahead(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
-    """Prefetches `count` elements, but none for eager iteration: see `_threads`."""
+    """Prefetches `count` elements."""
     options = tf.data.Options()
     # The numbers of threads and elements are all given, so there is nothing to tune. The tuning
     # thread would also cost time: it may sleep for up to a minute when an iterator begins a file
     # again, and the iterator waits for it. A held-out evaluation after training hung that long.
     options.autotune.enabled = False
-    if tf.executing_eagerly():
-        options.experimental_optimization.apply_default_optimizations = (
-            False  # they prefetch, too
-        )
-    else:
-        dataset = dataset.prefetch(count)
-    return dataset.with_options(options)
+    return dataset.prefetch(count).with_options(options)
 
 
 def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
@@ -318,7 +291,7 @@ def finetuning_batches(
     )
     dataset = pools.enumerate(first_pool).flat_map(cut).skip(rest)
     if multiple < row_length:
-        dataset = dataset.map(without_padding, num_parallel_calls=_threads(2))
+        dataset = dataset.map(without_padding, num_parallel_calls=2)
     return _ahead(dataset, 4)
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterable
 from typing import Any, Callable
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from xlnet.settings.data import SEQUENCE_SPECIAL_TOKENS
 from xlnet.support.errors import wrong
@@ -67,17 +67,13 @@ class Random:
     alone, where `epochs` may be one for all. All are integers from 0 to 2^63 - 1."""
 
     def __init__(
-        self,
-        seed: int,
-        epochs: int | np.ndarray,
-        streams: Iterable[int],
-        sequences: Iterable[int],
+        self, seed: int, epochs: ArrayLike, streams: ArrayLike, sequences: ArrayLike
     ) -> None:
         # Philox is a counter-based generator that begins at any counter, so a sequence's
         # numbers are the same in any batch and order.
         self._philox = np.random.Philox(key=np.array([seed, 0], np.uint64))
         self._generator = np.random.Generator(self._philox)
-        columns = np.broadcast_arrays(list(sequences), list(streams), epochs)
+        columns = np.broadcast_arrays(sequences, streams, epochs)
         self._rows = np.stack(columns, axis=1).tolist()
         self._used = 0  # numbers of each row
         self._state: Any = self._philox.state  # at its beginning, nothing buffered
@@ -110,26 +106,39 @@ def sample(
         reads backward sequences in the order of the text, pieces that begin a word there.
       direction: int [B], 1 backward; for the legacy rule.
     """
-    if permutation.mask_mode == "legacy":
-        is_target = _legacy_targets(
-            random, is_special, word_start, direction, permutation
-        )
+    num_predict, reuse_len = permutation.num_predict, permutation.reuse_len
+    parts = (slice(0, reuse_len), slice(reuse_len, None))  # reused context, the rest
+    is_legacy = permutation.mask_mode == "legacy"
+    if is_legacy:
+        budget = np.full(len(is_special), num_predict - num_predict // 2)  # [B]
     else:
-        is_target = _even_targets(random, is_special, word_start, permutation)
+        # Each part gets a budget of targets in proportion to its tokens that can be predicted. It
+        # is rounded at random, so that every token has the same chance. Example: P = 2, parts of 3
+        # and 1 tokens; the first part should have 1.5 targets, and gets 1 or 2, each half of the
+        # time.
+        num_first = np.sum(~is_special[:, parts[0]], axis=1)  # [B]
+        num_tokens = np.sum(~is_special, axis=1)  # [B]
+        expected = num_predict * num_first / num_tokens  # [B]
+        budget = np.floor(expected + random.uniform(1)[:, 0]).astype(np.int64)
+    is_target = np.empty(is_special.shape, bool)
+    for part, goal in zip(parts, (budget, num_predict - budget)):
+        special, starts = is_special[:, part], word_start[:, part]
+        if is_legacy:
+            picked = _legacy_targets(random, starts, direction, goal, permutation)
+        else:
+            picked = sample_targets(random, special, starts, goal, permutation)
+        # The legacy rule may pick <sep> or <cls>, so there may be fewer targets than P.
+        is_target[:, part] = picked & ~special
 
-    # The reused context and the rest of the sequence have an order each. The first part must not
-    # see the second, and the second sees all of the first: a constant is added to every rank of
-    # the second part, also to its ranks -1, and is larger than all ranks of the first part.
+    # Each part has an order. The first part must not see the second, and the second sees all of the
+    # first: a constant is added to every rank of the second part, also to its ranks -1, and is
+    # larger than all ranks of the first part.
     is_permuted = is_target | is_special
-    first_part, second_part = _parts(permutation)
     rank = np.empty(is_target.shape, np.int32)  # [B,Q]
-    rank[:, first_part] = ranks(random, is_permuted[:, first_part], permutation)
-    rank[:, second_part] = ranks(random, is_permuted[:, second_part], permutation)
-    rank[:, second_part] += 1 + _rank_limit(
-        permutation.reuse_len, permutation.perm_size
-    )
-
-    return Sampled(rank, *_positions(is_target, permutation.num_predict))
+    for part in parts:
+        rank[:, part] = ranks(random, is_permuted[:, part], permutation)
+    rank[:, parts[1]] += 1 + _rank_limit(reuse_len, permutation.perm_size)
+    return Sampled(rank, *_positions(is_target, num_predict))
 
 
 def _positions(
@@ -147,28 +156,19 @@ def _positions(
     return positions.astype(np.int32), is_used.astype(np.float32)
 
 
-def _parts(permutation: Permutation) -> tuple[slice, slice]:
-    """The reused context, and the rest."""
-    reuse_len = permutation.reuse_len
-    return slice(0, reuse_len), slice(reuse_len, None)
-
-
 # ---- orders ----
 
 # A factorization order: a function of (random numbers, is_permuted bool [B,T], perm_size) that
 # returns ranks, int32 [B,T], as `ranks` explains them. T are the tokens of a part of a sequence, in
 # the order in which the model reads them.
 Order = Callable[[Random, np.ndarray, int], np.ndarray]
-ORDERS: dict[str, Order] = {}
 
 
 def register_order(order: Order) -> Order:
     """Makes a factorization order available by the name of its function; returns it."""
     name = order.__name__
-    if name == Permutation.factorization_order and name in ORDERS:
-        raise ValueError(
-            f"found the name '{name}' of the library's order, expected another"
-        )
+    if name == Permutation.factorization_order:
+        raise wrong(f"the order '{name}'", "the library's name", "another")
     ORDERS[name] = order
     return order
 
@@ -214,7 +214,6 @@ def _rank_limit(length: int, perm_size: int) -> int:
     return -(-length // size) * size
 
 
-@register_order
 def uniform(random: Random, is_permuted: np.ndarray, perm_size: int) -> np.ndarray:
     """The paper's: uniform among all orders, within chunks of `perm_size` tokens."""
     # As in the original implementation, all chunks have the same order within, and each chunk comes
@@ -222,6 +221,9 @@ def uniform(random: Random, is_permuted: np.ndarray, perm_size: int) -> np.ndarr
     size = min(perm_size, is_permuted.shape[1])
     order = np.argsort(random.uniform(size), axis=1, kind="stable")
     return ranks_of_order(order, is_permuted)
+
+
+ORDERS: dict[str, Order] = {"uniform": uniform}
 
 
 def ranks_of_order(order: np.ndarray, is_permuted: np.ndarray) -> np.ndarray:
@@ -238,36 +240,6 @@ def ranks_of_order(order: np.ndarray, is_permuted: np.ndarray) -> np.ndarray:
 
 
 # ---- targets: whole words, every token with the same chance ----
-
-
-def _even_targets(
-    random: Random,
-    is_special: np.ndarray,
-    word_start: np.ndarray,
-    permutation: Permutation,
-) -> np.ndarray:
-    """`sample_targets` in both parts: bool [B,Q]."""
-    # Each part gets a budget of targets in proportion to its tokens that can be predicted. The
-    # budget is rounded at random, so that every token has the same chance. Example: P = 2, parts of
-    # 3 and 1 tokens; the first part should have 1.5 targets, and gets 1 or 2, each half of the
-    # time.
-    num_predict = permutation.num_predict
-    first_part, second_part = _parts(permutation)
-    num_first = np.sum(~is_special[:, first_part], axis=1)  # [B]
-    num_tokens = np.sum(~is_special, axis=1)  # [B]
-    expected = num_predict * num_first / num_tokens  # [B]
-    budget = np.floor(expected + random.uniform(1)[:, 0]).astype(np.int64)  # [B]
-    parts = ((first_part, budget), (second_part, num_predict - budget))
-    is_target = np.empty(is_special.shape, bool)
-    for part, budget_of_part in parts:
-        is_target[:, part] = sample_targets(
-            random,
-            is_special[:, part],
-            word_start[:, part],
-            budget_of_part,
-            permutation,
-        )
-    return is_target
 
 
 def sample_targets(
@@ -312,8 +284,7 @@ def sample_targets(
     key[is_special] = np.inf
     # Equal keys, those of the tokens of an n-gram, stay in the order of the text.
     order = np.argsort(key, axis=1, kind="stable")  # [B,T], place -> token
-    place = np.empty_like(order)  # [B,T], token -> place
-    np.put_along_axis(place, order, np.arange(length)[None], axis=1)
+    place = np.argsort(order, axis=1)  # [B,T], token -> place
 
     # The arc, and the words at its ends.
     tokens = np.maximum(np.sum(~is_special, axis=1), 1)[:, None]  # [B,1], of the ring
@@ -334,7 +305,6 @@ class _Words:
       after_special: bool [B,T], also the first token.
       starts: bool [B,T], where words begin.
       index: int [B,T], of the token's word in the row.
-      count: int [B,1], words.
     """
 
     def __init__(self, is_special: np.ndarray, word_start: np.ndarray) -> None:
@@ -344,22 +314,17 @@ class _Words:
         self.starts = (word_start | self.after_special) & ~is_special
         # In a long run each piece counts as a word: in scripts without spaces, such as Chinese or
         # Thai, the records mark only sentences as words.
-        self.starts |= _lengths(_index(self.starts), is_special) > LONGEST_WORD
+        rows, length = is_special.shape
+        row_begins = length * np.arange(rows)[:, None]
+        word = row_begins + _index(self.starts)  # [B,T], numbered through all rows
+        lengths = np.bincount(word[~is_special], minlength=word.size)
+        self.starts |= (lengths[word] > LONGEST_WORD) & ~is_special
         self.index = _index(self.starts)
-        self.count = self.starts.sum(axis=1, keepdims=True)
 
 
 def _index(starts: np.ndarray) -> np.ndarray:
     """The index of each token's word or n-gram, int [B,T], of where they begin, bool [B,T]."""
     return np.maximum(np.cumsum(starts, axis=1) - 1, 0)
-
-
-def _lengths(index: np.ndarray, is_special: np.ndarray) -> np.ndarray:
-    """The tokens of each token's word, int [B,T]; 0 for special tokens."""
-    row_begins = index.shape[1] * np.arange(len(index))[:, None]
-    words = row_begins + index  # [B,T], numbered through all rows
-    counts = np.bincount(words[~is_special], minlength=words.size)
-    return np.where(is_special, 0, counts[words])
 
 
 def _ngram_sizes(numbers: np.ndarray, max_ngram: int) -> np.ndarray:
@@ -397,7 +362,7 @@ def _ngrams(
     # Those from the lap's end on are not read; they may be beyond the last column.
     begins_in_lap = np.zeros((len(sizes), length + 1), bool)
     np.put_along_axis(begins_in_lap, np.minimum(first_words, length), True, axis=1)
-    count = np.maximum(words.count, 1)
+    count = np.maximum(words.starts.sum(axis=1, keepdims=True), 1)  # [B,1]
     lap_begin = (lap_number * count).astype(np.int64)  # [B,1], a word
     word_of_lap = (words.index - lap_begin) % count  # [B,T], by token
     begins = np.take_along_axis(begins_in_lap, word_of_lap, axis=1)  # [B,T]
@@ -417,9 +382,7 @@ def _spread(uniform: np.ndarray, step: int) -> np.ndarray:
     rows, length = uniform.shape
     padded = np.pad(uniform, [[0, 0], [0, -length % step]], constant_values=1.0)
     groups = padded.reshape(rows, -1, step)  # [B,groups,step]
-    rounds = np.zeros(groups.shape, np.int32)  # 0 to step - 1
-    for i in range(step):
-        rounds += groups[:, :, i, None] < groups
+    rounds = np.argsort(np.argsort(groups, axis=2), axis=2)  # 0 to step - 1
     return (rounds + groups).reshape(rows, -1)[:, :length]
 
 
@@ -447,40 +410,30 @@ def _complete_words(
       cut_begin: [B,1], random numbers in [0, 1): the token where the picked ones begin.
     """
     end_words = np.take_along_axis(words.index, ends, axis=1)  # [B,2]
-    first_word, last_word = end_words[:, :1], end_words[:, 1:]  # [B,1]
-    in_first = (words.index == first_word) & ~words.is_special  # [B,T]
-    in_last = (words.index == last_word) & ~words.is_special
+    is_inside = words.index[:, None] == end_words[:, :, None]
+    in_word = is_inside & ~words.is_special[:, None]  # [B,2,T]
 
     # How many tokens of each word are picked, and how many move. Example: two words of 3 tokens, of
     # which 1 and 2 tokens are picked. Up to 2 tokens can move to the first word, up to 1 to the
     # second. With a chance of 1/3 the first word becomes complete, with a chance of 2/3 the second:
     # the expected numbers are 1 and 2, as before.
-    first_size, first_count = _count(in_first, picked)  # [B,1]
-    last_size, last_count = _count(in_last, picked)
-    to_first = np.minimum(first_size - first_count, last_count)
-    to_last = np.minimum(first_count, last_size - last_count)
-    is_first = completed_end * (to_first + to_last) < to_last
+    size = in_word.sum(axis=2)  # [B,2]
+    count = (in_word & picked[:, None]).sum(axis=2)
+    missing = size - count
+    to_first = np.minimum(missing[:, 0], count[:, 1])  # [B]
+    to_last = np.minimum(count[:, 0], missing[:, 1])
+    is_first = completed_end[:, 0] * (to_first + to_last) < to_last
     moved = np.where(is_first, to_first, -to_last)
-    moved[first_word == last_word] = 0
+    moved[end_words[:, 0] == end_words[:, 1]] = 0
+    count += np.stack([moved, -moved], axis=1)
 
     # Which tokens of a word are picked: those from a random token of the word on.
-    completed = picked.copy()
-    ends_of_arc = (
-        (in_first, first_size, first_count + moved),
-        (in_last, last_size, last_count - moved),
-    )
-    for in_word, size, count in ends_of_arc:
-        first_picked = (cut_begin * size).astype(np.int64)  # [B,1]
-        place = np.cumsum(in_word, axis=1) - 1  # [B,T], in the word
-        ahead = (place - first_picked) % np.maximum(size, 1)
-        completed[in_word] = (ahead < count)[in_word]
-    return completed
-
-
-def _count(in_word: np.ndarray, picked: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The tokens of a word in each row and those of them that are picked, int [B,1]."""
-    size = in_word.sum(axis=1, keepdims=True)
-    return size, (in_word & picked).sum(axis=1, keepdims=True)
+    first_picked = (cut_begin * size).astype(np.int64)  # [B,2]
+    place = np.cumsum(in_word, axis=2) - 1  # [B,2,T], in the word
+    size = np.maximum(size, 1)
+    ahead = (place - first_picked[:, :, None]) % size[:, :, None]
+    is_completed = in_word & (ahead < count[:, :, None])
+    return np.where(in_word.any(axis=1), is_completed.any(axis=1), picked)
 
 
 # ---- targets: the rule of the original implementation ----
@@ -488,63 +441,49 @@ def _count(in_word: np.ndarray, picked: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 def _legacy_targets(
     random: Random,
-    is_special: np.ndarray,
-    word_start: np.ndarray,
+    starts: np.ndarray,
     direction: np.ndarray,
+    budget: np.ndarray,
     permutation: Permutation,
 ) -> np.ndarray:
-    """The targets of the original implementation: bool [B,Q], half of the budget in each part."""
-    half = permutation.num_predict // 2
-    first_part, second_part = _parts(permutation)
-    parts = ((first_part, permutation.num_predict - half), (second_part, half))
-    is_target = np.zeros(is_special.shape, bool)
-    for part, goal in parts:
-        starts = word_start[:, part]
-        # Three numbers a token: two for the n-gram that may begin there (`_legacy_part`), one for
-        # the token's chance to be predicted by itself.
-        numbers = random.uniform(3 * starts.shape[1])
-        for row, is_backward in enumerate(direction):
-            # The rule reads backward sequences in the order of the text.
-            order = slice(None, None, -1 if is_backward else 1)
-            picked = _legacy_part(numbers[row], starts[row, order], goal, permutation)
-            is_target[row, part] = picked[order]
-    # The single tokens that use up the budget may be <sep> or <cls>, so there may be fewer than P.
-    return is_target & ~is_special
-
-
-def _legacy_part(
-    numbers: np.ndarray, starts: np.ndarray, goal: int, permutation: Permutation
-) -> np.ndarray:
     """Spans of n pieces from a word's start on, in stretches of n · alpha / beta pieces, from the
-    left until the budget is spent; single tokens for the rest of it: bool [T].
+    left until the budget is spent; single tokens for the rest of it: bool [B,T].
 
     Args:
-      numbers: random numbers [3T]: two for each span, its n and its place; one for each token.
-      starts: whether a word begins at a token, bool [T].
-      goal: the budget [tokens].
+      random: of the sequences.
+      starts: bool [B,T], whether a word begins at a token.
+      direction: int [B]; backward sequences (1) are read in the order of the text.
+      budget: int [B], targets.
       permutation: the settings.
     """
-    # Stretches follow each other from the left. Each has one span, which begins at the first word
-    # that starts after a random part of the stretch. The last span is cut to the budget.
-    length = len(starts)
-    of_spans, of_tokens = np.split(numbers, [2 * length])
-    sizes = _ngram_sizes(of_spans[0::2], permutation.max_ngram).tolist()
-    word_begins = np.flatnonzero(starts)
-    picked, missing, place = np.zeros(length, bool), goal, 0
-    for size, where in zip(sizes, of_spans[1::2].tolist()):
-        if place >= length or not missing:
-            break
-        size = min(size, missing)
-        stretch = size * permutation.mask_alpha // permutation.mask_beta
-        left = int(where * stretch)
-        following = word_begins[word_begins >= place + left]
-        if not len(following) or following[0] + size >= length:
-            break  # the span would reach the end of the text
-        begin = following[0]
-        picked[begin : begin + size] = True
-        missing -= size
-        place = begin + size + stretch - left
-    # Where the text ends before the budget does: single tokens, each with the same chance.
-    chances = np.where(picked, np.inf, of_tokens)
-    picked[np.argsort(chances)[:missing]] = True
-    return picked
+    length = starts.shape[1]
+    is_target = np.empty(starts.shape, bool)
+    # Three numbers a token: two for the span that may begin there, its n and its place; one for
+    # the token's chance to be predicted by itself.
+    numbers = random.uniform(3 * length)
+    for row, (of_row, missing) in enumerate(zip(numbers, budget.tolist())):
+        of_spans, of_tokens = np.split(of_row, [2 * length])
+        sizes = _ngram_sizes(of_spans[0::2], permutation.max_ngram).tolist()
+        order = slice(None, None, -1 if direction[row] else 1)
+        word_begins = np.flatnonzero(starts[row, order])
+        # Stretches follow each other from the left. Each has one span, which begins at the first
+        # word that starts after a random part of the stretch. The last span is cut to the budget.
+        picked, place = np.zeros(length, bool), 0
+        for size, where in zip(sizes, of_spans[1::2].tolist()):
+            if place >= length or not missing:
+                break
+            size = min(size, missing)
+            stretch = size * permutation.mask_alpha // permutation.mask_beta
+            left = int(where * stretch)
+            following = word_begins[word_begins >= place + left]
+            if not len(following) or following[0] + size >= length:
+                break  # the span would reach the end of the text
+            begin = following[0]
+            picked[begin : begin + size] = True
+            missing -= size
+            place = begin + size + stretch - left
+        # Where the text ends before the budget does: single tokens, each with the same chance.
+        chances = np.where(picked, np.inf, of_tokens)
+        picked[np.argsort(chances)[:missing]] = True
+        is_target[row] = picked[order]
+    return is_target

@@ -8,7 +8,6 @@ cannot rename. The manifest, written last, makes records of them.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import dataclasses
 import functools
@@ -18,7 +17,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +35,8 @@ RULES = 4  # version of the rules that find sentences, documents and chunks
 _OF_ONE_TASK = ("task", "input_content")
 # Settings that do not change the records, or are in the description in another form.
 _NOT_DESCRIBED = ("input_glob", "save_dir", "sp_path", "num_workers")
+# Checksums in the description, and of what they are.
+_CHECKSUMS = {"sp_model_sha256": "vocabulary", "input_content": "text"}
 
 
 class Summary(NamedTuple):
@@ -44,6 +45,92 @@ class Summary(NamedTuple):
     manifest: Manifest
     directory: str
     is_new: bool  # False: these records had been made before
+
+
+def make_records(settings: CorpusSettings, in_parts: Any = in_processes) -> Summary:
+    """Turns text into the record directory that `settings` describe.
+
+    The same settings and input give the same bytes with any number of workers. A job that failed or
+    was killed resumes; a finished one changes nothing.
+
+    Args:
+      settings: of the records.
+      in_parts: does the work; `in_processes`, or the same on a cluster (`beam`).
+    """
+    settings = settings.resolved()
+    settings.check()
+    directory = settings.save_dir
+    if settings.num_task > 1:
+        name = _task_folder(settings.task, settings.num_task)
+        directory = os.path.join(directory, name)
+    paths = reading.find_files(settings.input_glob)
+    size_of = dict(zip(paths, files.sizes(paths)))
+    chunks = _chunks_of_task(reading.cut(size_of), settings)
+    tokenizer = Tokenizer(settings.sp_path, settings.uncased, settings.keep_accents)
+
+    folder = unfinished_folder(directory)
+    lock: Any = contextlib.nullcontext()  # object stores have no locks
+    if not files.is_remote(directory):
+        path = os.path.join(folder, "preparation.lock")
+        lock = system.locked(path, f"save_dir: records are made in {directory}")
+    with lock:
+        # The text itself decides whether these records are there, or a part of the work. Names are
+        # left out: a corpus that was moved, or is mounted elsewhere, gives the same records.
+        paths = list(dict.fromkeys(chunk.path for chunk in chunks))
+        sizes = [size_of[path] for path in paths]
+        check = functools.partial(_checksum, paths)
+        digests = in_parts(check, sizes, "checksums", "B", settings.num_workers)
+        description = dataclasses.asdict(settings)
+        for name in _NOT_DESCRIBED:
+            del description[name]
+        description.update(
+            input_content=hashlib.sha256(" ".join(digests).encode()).hexdigest(),
+            sentence_rules=RULES,
+            sp_model_sha256=tokenizer.sha256,
+            uncased=tokenizer.uncased,
+            keep_accents=tokenizer.keep_accents,
+            format_version=FORMAT_VERSION,
+        )
+        of_files = dict(zip(paths, digests))
+        job = RecordsJob(settings, tokenizer, chunks, of_files, directory, description)
+        manifest = _finished(job)
+        is_new = manifest is None
+        if manifest is None:
+            manifest = _make(job, in_parts)
+        files.remove(files.match(os.path.join(glob.escape(folder), "*")))
+        shutil.rmtree(folder, ignore_errors=True)
+    return Summary(manifest, directory, is_new)
+
+
+def _task_folder(task: int, num_task: int) -> str:
+    """The name of the folder of one of several tasks."""
+    return f"task-{task:05}-of-{num_task:05}"
+
+
+def unfinished_folder(directory: str) -> str:
+    """The folder of unfinished work in a directory of records."""
+    return os.path.join(directory, "unfinished")
+
+
+def _checksum(paths: Sequence[str], index: int) -> str:
+    """The SHA-256 of a file of text."""
+    return files.sha256(paths[index])
+
+
+def _chunks_of_task(
+    chunks: Sequence[reading.Chunk], settings: CorpusSettings
+) -> list[reading.Chunk]:
+    """The chunks of this one of `num_task` parts, of about equal size in bytes."""
+    # A chunk belongs to the part in which its middle is.
+    total = sum(chunk.end - chunk.begin for chunk in chunks)
+    done = 0
+    found = []
+    for chunk in chunks:
+        size = chunk.end - chunk.begin
+        if (2 * done + size) * settings.num_task // (2 * total) == settings.task:
+            found.append(chunk)
+        done += size
+    return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,64 +162,99 @@ class RecordsJob:
         name = "tokens-" + hashlib.sha256(depends_on.encode()).hexdigest()[:32]
         return os.path.join(unfinished_folder(self.directory), name)
 
+    def tokenize(self, index: int) -> dict[str, int]:
+        """Makes the tokens of one chunk unless they exist; returns its counts."""
+        path = self.tokens_path(index)
+        counts_path = path + ".json"  # written last
+        if files.exists(counts_path):
+            return files.read_json(counts_path, "tokens")
+        counts: Counter[str] = Counter()
+        parts = tokenized.tokenize(
+            self.chunks[index], self.settings, self.tokenizer, counts
+        )
+        # Without waiting for the disk: with a thousand small files that takes as long as the work.
+        with files.writing(path, is_lasting=False) as f:
+            for part in parts:
+                f.write(part.astype("<u4", copy=False).tobytes())
+        with files.writing(counts_path, is_lasting=False) as f:
+            f.write(json.dumps(counts).encode())
+        return counts
 
-def make_records(settings: CorpusSettings, in_parts: Any = in_processes) -> Summary:
-    """Turns text into the record directory that `settings` describe.
+    def read_tokens(self, index: int, begin: int, end: int) -> np.ndarray:
+        """Tokens [begin, end) of a chunk, uint32."""
+        with files.open_binary(self.tokens_path(index)) as f:
+            f.seek(4 * begin)
+            return np.frombuffer(f.read(4 * (end - begin)), "<u4")
 
-    The same settings and input give the same bytes with any number of workers. A job that failed or
-    was killed resumes; a finished one changes nothing.
+    def write_stream(
+        self, plan: sequences.StreamPlan, sizes: Sequence[int], index: int
+    ) -> dict[str, Any]:
+        """Writes one stream, unless it exists; returns its entry in the manifest. `sizes`: the
+        tokens of the chunks."""
+        settings, tokenizer = self.settings, self.tokenizer
+        seq_len, reuse_len = settings.seq_len, settings.reuse_len
+        name = f"stream-{index:05}-of-{plan.num_streams:05}.tfrecord"
+        path = os.path.join(self.directory, name)
+        if not files.exists(path):
+            layout = record_files.pretraining_features(seq_len)
+            encoder = record_files.ExampleBytes(layout, tokenizer.vocab_size - 1)
+            with files.writing(path) as f:
+                for number in range(settings.num_passes):
+                    text = sequences.TextOfPass(
+                        self.read_tokens, sizes, settings.seed, number
+                    )
+                    for cell in sequences.cells(text, plan, index, settings, tokenizer):
+                        for columns in sequences.columns(
+                            cell, seq_len, reuse_len, tokenizer
+                        ):
+                            examples = encoder.encode(columns)
+                            f.writelines(map(record_files.frame, examples))
+        return {
+            "file": name,
+            "direction": plan.direction(index),
+            "windows": plan.sequences * settings.num_passes,
+            "bytes": files.size(path),
+            "sha256": files.sha256(path),
+        }
 
-    Args:
-      settings: of the records.
-      in_parts: does the work; `in_processes`, or the same on a cluster (`beam`).
-    """
-    settings = settings.resolved()
-    settings.check()
-    directory = settings.save_dir
-    if os.path.isfile(directory):
-        raise wrong("save_dir", f"the file {directory}", "a directory")
-    if settings.num_task > 1:
-        folder = _task_folder(settings.task, settings.num_task)
-        directory = os.path.join(directory, folder)
-    paths = reading.find_files(settings.input_glob)
-    size_of = dict(zip(paths, files.sizes(paths)))
-    tasks = split_chunks(reading.cut(size_of), settings.num_task)
-    chunks = tasks[settings.task]
-    tokenizer = Tokenizer(settings.sp_path, settings.uncased, settings.keep_accents)
 
-    lock: Any = contextlib.nullcontext()  # object stores have no locks
-    if not files.is_remote(directory):
-        path = os.path.join(unfinished_folder(directory), "preparation.lock")
-        lock = system.locked(path, f"save_dir: records are made in {directory}")
-    with lock:
-        # The text itself decides whether these records are there, or a part of the work.
-        paths = list(dict.fromkeys(chunk.path for chunk in chunks))
-        sizes = [size_of[path] for path in paths]
-        check = functools.partial(_checksum, paths)
-        digests = in_parts(check, sizes, "checksums", "B", settings.num_workers)
-        description = _describe(settings, tokenizer, digests)
-        of_files = dict(zip(paths, digests))
-        job = RecordsJob(settings, tokenizer, chunks, of_files, directory, description)
-        manifest = _finished(job)
-        is_new = manifest is None
-        if manifest is None:
-            manifest = _make(job, in_parts)
-        folder = unfinished_folder(directory)
-        files.remove(files.match(os.path.join(glob.escape(folder), "*")))
-        shutil.rmtree(folder, ignore_errors=True)
-    return Summary(manifest, directory, is_new)
+def _finished(job: RecordsJob) -> Manifest | None:
+    """The manifest, if the directory has these records; a UserError if it has others."""
+    if files.exists(os.path.join(job.directory, MANIFEST_NAME)):
+        manifest = Manifest.read(job.directory, "save_dir")
+        other = "this command; remove it, or give another directory"
+        where = f"save_dir: the records in {job.directory}"
+        _require_same(where, manifest, job.description, other)
+        return manifest
+    if files.exists(os.path.join(job.settings.save_dir, MANIFEST_NAME)):
+        found = f"complete records in {job.settings.save_dir}"
+        raise wrong("save_dir", found, "another directory; or remove it")
+    return None
+
+
+def _require_same(
+    where: str, manifest: Manifest, expected: Mapping[str, Any], source: str
+) -> None:
+    """Raises UserError unless records were made from what is expected, that of `source`."""
+    for name, value in expected.items():
+        made = manifest.made_from.get(name)
+        if made == value:
+            continue
+        if name in _CHECKSUMS:
+            kind = _CHECKSUMS[name]
+            raise wrong(where, f"another {kind}", f"the {kind} of {source}")
+        raise wrong(where, f"{name} {made}", f"{value}, as in {source}")
 
 
 def _make(job: RecordsJob, in_parts: Any) -> Manifest:
     """Text to tokens, then tokens to streams; what is finished already is kept."""
-    settings, num_workers = job.settings, job.settings.num_workers
+    settings, tokenizer = job.settings, job.tokenizer
     sizes = [chunk.end - chunk.begin for chunk in job.chunks]
-    tokenize = functools.partial(_tokenize_chunk, job)
-    made = in_parts(tokenize, sizes, "reading", "B", num_workers)
-    counts: Counter[str] = Counter()
+    made = in_parts(job.tokenize, sizes, "reading", "B", settings.num_workers)
+    counts: Any = Counter()
     for counts_of_chunk in made:
         counts.update(counts_of_chunk)
-    left_out = counts[reading.OTHER_PART]
+    left_out = counts.pop(reading.OTHER_PART, 0)
     if not counts["tokens"]:
         found = f"no text in {settings.input_glob}"
         if left_out:
@@ -140,24 +262,23 @@ def _make(job: RecordsJob, in_parts: Any) -> Manifest:
         expected = f"text for each of num_task={settings.num_task}"
         raise wrong("input_glob", found, expected)
 
-    plan = sequences.plan_streams(
-        counts["tokens"],
-        settings.seq_len,
-        settings.reuse_len,
-        settings.num_streams,
-        settings.bi_data,
-    )
-    _remove_other_streams(job)
+    # Unfinished streams are of these settings and files, or are removed.
+    path = os.path.join(unfinished_folder(job.directory), "streams.json")
+    described = {**job.description, "files": list(job.digests)}
+    if not files.exists(path) or files.read_json(path, "save_dir") != described:
+        streams = os.path.join(glob.escape(job.directory), "stream-*.tfrecord")
+        files.remove(files.match(streams))
+        files.write_json(path, described)
+    plan = sequences.plan_streams(counts["tokens"], settings)
     stream_length = plan.sequences * settings.num_passes
     lengths = [stream_length] * plan.num_streams
     tokens_of_chunks = [counts_of_chunk.get("tokens", 0) for counts_of_chunk in made]
-    write = functools.partial(_write_stream, job, plan, tokens_of_chunks)
-    streams = in_parts(write, lengths, "writing", " sequences", num_workers)
+    write = functools.partial(job.write_stream, plan, tokens_of_chunks)
+    entries = in_parts(write, lengths, "writing", " sequences", settings.num_workers)
 
     # The tokens of a part that a pass uses; those after the last sequence are dropped.
     text_of_sequence = settings.seq_len - SEQUENCE_SPECIAL_TOKENS
     used = (plan.sequences - 1) * settings.reuse_len + text_of_sequence
-    tokenizer = job.tokenizer
     manifest = Manifest(
         vocab_size=tokenizer.vocab_size,
         sp_model=SPIECE_NAME,
@@ -170,15 +291,12 @@ def _make(job: RecordsJob, in_parts: Any) -> Manifest:
         num_streams=plan.num_streams,
         num_passes=settings.num_passes,
         windows_per_stream=stream_length,
-        documents=counts["documents"],
-        sentences=counts["sentences"],
-        tokens=counts["tokens"],
-        unknown=counts["unknown"],
         dropped=counts["tokens"] - plan.parts * used,
         skipped={reading.OTHER_PART: left_out} if left_out else {},
         seed=settings.seed,
         made_from=job.description,
-        streams=tuple(streams),
+        streams=tuple(entries),
+        **counts,
     )
     tokenizer.save(os.path.join(job.directory, SPIECE_NAME))
     manifest.write(job.directory)
@@ -188,152 +306,11 @@ def _make(job: RecordsJob, in_parts: Any) -> Manifest:
     return manifest
 
 
-# The job.
-
-
-def _checksum(paths: Sequence[str], index: int) -> str:
-    """The SHA-256 of a file of text."""
-    return files.sha256(paths[index])
-
-
-def _describe(
-    settings: CorpusSettings, tokenizer: Tokenizer, digests: Sequence[str]
-) -> dict[str, Any]:
-    """What the records depend on; `digests`: of the files of text."""
-    description = dataclasses.asdict(settings)
-    for name in _NOT_DESCRIBED:
-        del description[name]
-    # Names are left out: a corpus that was moved, or is mounted elsewhere, gives the same records.
-    description.update(
-        input_content=hashlib.sha256(" ".join(digests).encode()).hexdigest(),
-        sentence_rules=RULES,
-        sp_model_sha256=tokenizer.sha256,
-        uncased=tokenizer.uncased,
-        keep_accents=tokenizer.keep_accents,
-        format_version=FORMAT_VERSION,
-    )
-    return description
-
-
-def split_chunks(
-    chunks: Sequence[reading.Chunk], num_task: int
-) -> list[list[reading.Chunk]]:
-    """Cuts the list of chunks into `num_task` parts of about equal size in bytes."""
-    # A chunk belongs to the part in which its middle is.
-    total = sum(chunk.end - chunk.begin for chunk in chunks)
-    done = 0
-    tasks: list[list[reading.Chunk]] = [[] for _ in range(num_task)]
-    for chunk in chunks:
-        size = chunk.end - chunk.begin
-        task = (2 * done + size) * num_task // (2 * total)
-        tasks[min(num_task - 1, task)].append(chunk)
-        done += size
-    return tasks
-
-
-def _task_folder(task: int, num_task: int) -> str:
-    """The name of the folder of one of several tasks."""
-    return f"task-{task:05}-of-{num_task:05}"
-
-
-def unfinished_folder(directory: str) -> str:
-    """The folder of unfinished work in a directory of records."""
-    return os.path.join(directory, "unfinished")
-
-
-def _finished(job: RecordsJob) -> Manifest | None:
-    """The manifest, if the directory has these records; a UserError if it has others."""
-    if files.exists(os.path.join(job.directory, MANIFEST_NAME)):
-        manifest = Manifest.read(job.directory, "save_dir")
-        for name, value in job.description.items():
-            made = manifest.made_from.get(name)
-            if made != value:
-                raise wrong(
-                    f"save_dir: its records: {name}",
-                    made,
-                    f"{value}; remove it, or give another directory",
-                )
-        return manifest
-    if files.exists(os.path.join(job.settings.save_dir, MANIFEST_NAME)):
-        found = f"complete records in {job.settings.save_dir}"
-        raise wrong("save_dir", found, "another directory; or remove it")
-    return None
-
-
-def _remove_other_streams(job: RecordsJob) -> None:
-    """Removes unfinished streams, unless they are of these settings and files."""
-    path = os.path.join(unfinished_folder(job.directory), "streams.json")
-    described = {**job.description, "files": list(job.digests)}
-    if files.exists(path) and files.read_json(path, "save_dir") == described:
-        return
-    streams = os.path.join(glob.escape(job.directory), "stream-*.tfrecord")
-    files.remove(files.match(streams))
-    files.write_json(path, described)
-
-
-# The two steps.
-
-
-def _tokenize_chunk(job: RecordsJob, index: int) -> dict[str, int]:
-    """Makes the tokens of one chunk unless they exist; returns its counts."""
-    path = job.tokens_path(index)
-    counts_path = path + ".json"  # written last
-    if files.exists(counts_path):
-        return files.read_json(counts_path, "tokens")
-    counts: Counter[str] = collections.Counter()
-    parts = tokenized.tokenize(job.chunks[index], job.settings, job.tokenizer, counts)
-    # Without waiting for the disk: with a thousand small files that takes as long as the work.
-    with files.writing(path, is_lasting=False) as f:
-        for part in parts:
-            f.write(part.astype("<u4", copy=False).tobytes())
-    with files.writing(counts_path, is_lasting=False) as f:
-        f.write(json.dumps(counts).encode())
-    return counts
-
-
-def _read_tokens(job: RecordsJob, index: int, begin: int, end: int) -> np.ndarray:
-    """Tokens [begin, end) of a chunk, uint32."""
-    with files.open_binary(job.tokens_path(index)) as f:
-        f.seek(4 * begin)
-        return np.frombuffer(f.read(4 * (end - begin)), "<u4")
-
-
-def _write_stream(
-    job: RecordsJob, plan: sequences.StreamPlan, sizes: Sequence[int], index: int
-) -> dict[str, Any]:
-    """Writes one stream, unless it exists; returns its entry in the manifest. `sizes`: the tokens
-    of the chunks."""
-    settings, tokenizer = job.settings, job.tokenizer
-    name = f"stream-{index:05}-of-{plan.num_streams:05}.tfrecord"
-    path = os.path.join(job.directory, name)
-    direction = plan.direction(index)
-    if not files.exists(path):
-        layout = record_files.pretraining_features(settings.seq_len)
-        encoder = record_files.ExampleBytes(layout, tokenizer.vocab_size - 1)
-        read = functools.partial(_read_tokens, job)
-        with files.writing(path) as f:
-            for pass_index in range(settings.num_passes):
-                text = sequences.TextOfPass(read, sizes, settings.seed, pass_index)
-                for cell in sequences.cells(text, plan, index, settings, tokenizer):
-                    for columns in sequences.columns(
-                        cell, settings.seq_len, settings.reuse_len, tokenizer
-                    ):
-                        examples = encoder.encode(columns)
-                        f.writelines(map(record_files.frame, examples))
-    return {
-        "file": name,
-        "direction": direction,
-        "windows": plan.sequences * settings.num_passes,
-        "bytes": files.size(path),
-        "sha256": files.sha256(path),
-    }
-
-
 # The records of several machines, joined to one data set.
 
 
-def merge(save_dir: str) -> Manifest:
-    """Joins the records of all tasks in `save_dir` to one data set; returns its manifest."""
+def merge(save_dir: str) -> Summary:
+    """Joins the records of all tasks in `save_dir` to one data set."""
     where = f"input: {save_dir}"
     files.require_directory(save_dir, "input")
     folders = sorted(glob.glob(os.path.join(glob.escape(save_dir), "task-*-of-*")))
@@ -350,12 +327,6 @@ def merge(save_dir: str) -> Manifest:
     made_from = dict(first.made_from)
     for name in _OF_ONE_TASK:
         del made_from[name]
-    for folder, manifest in zip(folders, manifests):
-        for name, value in made_from.items():
-            other = manifest.made_from.get(name)
-            if other != value:
-                same = f"{value}, as in {folders[0]}"
-                raise wrong(f"input: {folder}", f"{name} {other}", same)
 
     # All streams are shortened to the length of the shortest one, which costs little, as the tasks
     # have about equal amounts of text. What is cut off counts as dropped.
@@ -363,16 +334,17 @@ def merge(save_dir: str) -> Manifest:
     counts: Any = Counter()
     skipped: Counter[str] = Counter()
     shortest = min(manifest.windows_per_stream for manifest in manifests)
-    for folder, manifest in zip(found, manifests):
+    for name, folder, manifest in zip(found, folders, manifests):
+        _require_same(f"input: {folder}", manifest, made_from, folders[0])
         for stream in manifest.streams:
-            streams.append(dict(stream, file=folder + "/" + stream["file"]))
+            streams.append(dict(stream, file=name + "/" + stream["file"]))
         cut = (manifest.windows_per_stream - shortest) * manifest.num_streams
         # A sequence adds `reuse_len` tokens; each pass, and each direction, reads all tokens.
         readings = first.num_passes * (1 + first.bi_data)
         counts["dropped"] += cut * first.reuse_len // readings
         skipped.update(manifest.skipped)
-        for name in (*tokenized.COUNTS, "dropped"):
-            counts[name] += getattr(manifest, name)
+        for count_name in (*tokenized.COUNTS, "dropped"):
+            counts[count_name] += getattr(manifest, count_name)
     merged = dataclasses.replace(
         first,
         num_streams=len(streams),
@@ -385,4 +357,4 @@ def merge(save_dir: str) -> Manifest:
     tokenizer = Tokenizer(os.path.join(folders[0], SPIECE_NAME))
     tokenizer.save(os.path.join(save_dir, SPIECE_NAME))
     merged.write(save_dir)
-    return merged
+    return Summary(merged, save_dir, is_new=True)

@@ -37,11 +37,25 @@ def in_processes(
     Raises:
       UserError: a worker was killed.
     """
-    results: list[Any] = [None] * len(sizes)
-    with progress(description, sum(sizes), unit) as advance:
-        for index, result in _finished(work, len(sizes), num_workers):
-            results[index] = result
-            advance(sizes[index])
+    count = min(num_workers or system.available_cores(), len(sizes))
+    with contextlib.ExitStack() as stack:
+        advance = stack.enter_context(progress(description, sum(sizes), unit))
+        parts: Any = map(work, range(len(sizes)))
+        if count > 1:
+            fewer = "give fewer --num_workers; run the same command again to resume"
+            stack.enter_context(errors.translated_errors(fewer=fewer))
+            # They are spawned: a fork of a process in which TensorFlow runs threads may hold a lock
+            # that nobody frees.
+            spawn = multiprocessing.get_context("spawn")
+            pool = concurrent.futures.ProcessPoolExecutor(
+                count, spawn, _start_worker, (work,)
+            )
+            stack.callback(pool.shutdown, cancel_futures=True)
+            parts = pool.map(_do, range(len(sizes)))
+        results = []
+        for size, result in zip(sizes, parts):
+            results.append(result)
+            advance(size)
     return results
 
 
@@ -65,31 +79,6 @@ def progress(
         maxinterval=interval,
     ) as bar:
         yield bar.update
-
-
-def _finished(
-    work: Callable[[int], _Result], parts: int, num_workers: int
-) -> Iterator[tuple[int, _Result]]:
-    """Yields (index, work(index)) of all parts, in any order."""
-    count = min(num_workers or system.available_cores(), parts)
-    if count < 2:
-        for index in range(parts):
-            yield index, work(index)
-        return
-    # They are spawned: a fork of a process in which TensorFlow runs threads may hold a lock that
-    # nobody frees.
-    pool = concurrent.futures.ProcessPoolExecutor(
-        count, multiprocessing.get_context("spawn"), _start_worker, (work,)
-    )
-    try:
-        with errors.translated_errors(
-            fewer="give fewer --num_workers; run the same command again to resume"
-        ):
-            futures = {pool.submit(_do, index): index for index in range(parts)}
-            for future in concurrent.futures.as_completed(futures):
-                yield futures[future], future.result()
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def _do(index: int) -> Any:

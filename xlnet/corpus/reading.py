@@ -15,16 +15,15 @@ import io
 import json
 import os
 import sys
-import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from xlnet.corpus.sentences import split_sentences
 from xlnet.corpus.tokenizer import is_text
 from xlnet.settings.data import InputSettings
 from xlnet.support import errors, files
-from xlnet.support.errors import UserError
+from xlnet.support.errors import wrong
 
 SMALLEST_CHUNK, LARGEST_CHUNK = 1 << 8, 1 << 22  # [bytes]
 # [bytes] some 200,000 words: beyond any paragraph, far below memory
@@ -43,6 +42,7 @@ _FORMS = {
 }
 _IN_DIRECTORIES = (".txt", ".jsonl", ".ndjson", ".gz", ".parquet")
 _POINTER = b"version https://git-lfs.github.com/spec/"
+_REMEDY = "copy it again, or leave it out"
 
 
 class Chunk(NamedTuple):
@@ -68,22 +68,18 @@ _END_OF_DOCUMENT = CorpusSentence(0, "", ends_document=True)
 # Files and chunks.
 
 
-def find_files(patterns: str, what: str = "input_glob") -> list[str]:
+def find_files(patterns: str) -> list[str]:
     """The files of comma-separated names, glob patterns and directories, sorted, each file once.
 
     Of a directory these are all *.txt, *.jsonl, *.ndjson, *.gz and *.parquet in it and below it
     but hidden ones; remote files (`gs://...`) have names and patterns only.
-
-    Args:
-      patterns: the value of a flag.
-      what: the flag, for errors.
     """
     found: dict[str, str] = {}
     for part in patterns.split(","):
         part = part.strip()
         paths = files.match(part) if files.is_remote(part) else _local_files(part)
         if not paths:
-            raise errors.wrong(what, f"no file that matches '{part}'", "one")
+            raise wrong("input_glob", f"no file that matches '{part}'", "one")
         for path in sorted(paths):
             found.setdefault(os.path.realpath(path), path)
     return sorted(found.values())
@@ -115,19 +111,12 @@ def is_packed(path: str) -> bool:
     return path.lower().endswith(".gz")
 
 
-def cut(sizes: Mapping[str, int], chunk_bytes: int = 0) -> list[Chunk]:
-    """The chunks of files, in order; an empty file has none.
-
-    Args:
-      sizes: of the files, by path [bytes].
-      chunk_bytes: size of a chunk; 0: `chunk_size`.
-    """
-    chunk_bytes = chunk_bytes or chunk_size(sum(sizes.values()))
+def cut(sizes: Mapping[str, int]) -> list[Chunk]:
+    """The chunks of files of these sizes, by path [bytes], in order; an empty file has none."""
+    chunk_bytes = chunk_size(sum(sizes.values()))
     chunks = []
     for path, size in sizes.items():
         # A packed file is one chunk, for one process.
-        if is_packed(path) and not size:  # `gzip` makes a text of no characters of it
-            raise errors.wrong(path, "no bytes", "a file of gzip")
         step = max(size, 1) if is_packed(path) else chunk_bytes
         for begin in range(0, size, step):
             chunks.append(Chunk(path, begin, min(begin + step, size)))
@@ -146,20 +135,9 @@ def chunk_size(total: int) -> int:
 
 
 @contextlib.contextmanager
-def naming(path: str) -> Iterator[None]:
-    """Turns a failure to read the input into a `UserError` that names the file."""
-    try:
-        yield
-    except (OSError, EOFError, zlib.error) as e:
-        why = getattr(e, "strerror", None) or e
-        name = getattr(e, "filename", None) or path
-        raise UserError(f"cannot read {name}: {why}") from None
-
-
-@contextlib.contextmanager
 def _opened(path: str) -> Iterator[Any]:
     """Yields the open file, unpacked."""
-    with naming(path), files.open_binary(path, _BLOCK) as f:
+    with errors.reading(path, _REMEDY), files.open_binary(path, _BLOCK) as f:
         yield io.BufferedReader(gzip.GzipFile(fileobj=f)) if is_packed(path) else f
 
 
@@ -188,6 +166,8 @@ def read_chunk(
       counts: gets the number of documents of the other part (`split`).
     """
     form = form_of(chunk.path, settings.input_format)
+    if is_packed(chunk.path):  # positions are those of the unpacked text
+        chunk = chunk._replace(end=sys.maxsize)
     if form == "parquet":
         sentences = _from_parquet(chunk, settings)
     elif form == "jsonl":
@@ -206,35 +186,29 @@ def _from_text(
     # A document begins behind a separator, or with the file. It belongs to the chunk that has the
     # separator.
     separator = (settings.document_separator or "").strip()
-    end = sys.maxsize if is_packed(chunk.path) else chunk.end
     is_own = not chunk.begin
     for offset, line in _lines(chunk, settings, LONGEST_LINE):
         text = line.strip()
         if text == separator:
             if is_own:
                 yield _END_OF_DOCUMENT
-            is_own = offset < end
+            is_own = offset < chunk.end
         elif is_own and has_paragraphs:
             yield from _sentences(offset, text)
         elif is_own and text:
             yield CorpusSentence(offset, text)
         if text == END_OF_TEXT and text != separator and is_own:
-            raise errors.wrong(
-                place(chunk.path, offset),
-                f"'{text}'",
-                "a sentence",
-                f"--document_separator='{text}' if it is between documents",
-            )
-        if offset >= end and not is_own:
+            flag = f"--document_separator='{text}' if it is between documents"
+            raise wrong(place(chunk.path, offset), text, "a sentence", flag)
+        if offset >= chunk.end and not is_own:
             return
     yield _END_OF_DOCUMENT
 
 
 def _from_records(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSentence]:
     """A JSON object a line, a document each; newlines in its text end sentences, too."""
-    end = sys.maxsize if is_packed(chunk.path) else chunk.end
     for offset, line in _lines(chunk, settings, LONGEST_RECORD):
-        if offset >= end:
+        if offset >= chunk.end:
             return
         if line.isspace():
             continue
@@ -244,59 +218,44 @@ def _from_records(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSente
             record = None
         text = record.get(settings.text_a_column) if isinstance(record, dict) else None
         if not isinstance(text, str) or not is_text(text):
-            raise errors.wrong(
-                place(chunk.path, offset),
-                repr(line[:60]),
-                f"an object of JSON with a text '{settings.text_a_column}'",
-                "--text_a_column",
-            )
+            where, found = place(chunk.path, offset), repr(line[:60])
+            expected = f"an object of JSON with a text '{settings.text_a_column}'"
+            raise wrong(where, found, expected, "--text_a_column")
         yield from _document(offset, text)
 
 
 def _from_parquet(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSentence]:
     """A row is a document, its text in the column `text_a_column`."""
     try:
-        import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise errors.wrong(
-            chunk.path, "no pyarrow", "it for Parquet", "pip install pyarrow"
-        ) from None
-    field, size = settings.text_a_column, files.size(chunk.path)
-    try:
-        # pre_buffer would load complete row groups ahead, of which one may have gigabytes.
-        with (
-            naming(chunk.path),
-            files.open_binary(chunk.path) as f,
-            parquet.ParquetFile(f, buffer_size=_BLOCK, pre_buffer=False) as stored,
-        ):
-            names = stored.schema_arrow.names
-            if names.count(field) != 1:
-                raise errors.wrong(
-                    chunk.path,
-                    "the columns " + ", ".join(names),
-                    f"one '{field}'",
-                    "--text_a_column",
-                )
-            row = 0
-            for index in range(stored.num_row_groups):
-                # Group i of n belongs to the chunk that has the byte i / n of the file.
-                if not chunk.begin <= size * index // stored.num_row_groups < chunk.end:
-                    row += stored.metadata.row_group(index).num_rows
-                    continue
-                for batch in stored.iter_batches(
-                    _ROWS, [index], [field], use_threads=False
-                ):
-                    for text in batch.column(0).to_pylist():
-                        row += 1
-                        if not isinstance(text, str):
-                            raise errors.wrong(
-                                f"{chunk.path}, row {row}", repr(text), "text"
-                            )
-                        yield from _document(0, text)  # rows have no offset
-    except (pyarrow.ArrowException, UnicodeDecodeError) as e:
-        found = str(e).splitlines()[0]
-        raise errors.wrong(chunk.path, found, "Parquet") from None
+        remedy = "pip install pyarrow"
+        raise wrong(chunk.path, "no pyarrow", "it for Parquet", remedy) from None
+    column, size = settings.text_a_column, files.size(chunk.path)
+    # pre_buffer would load complete row groups ahead, of which one may have gigabytes.
+    with (
+        errors.reading(chunk.path, _REMEDY),
+        files.open_binary(chunk.path) as f,
+        parquet.ParquetFile(f, buffer_size=_BLOCK, pre_buffer=False) as stored,
+    ):
+        names = stored.schema_arrow.names
+        if names.count(column) != 1:
+            found = "the columns " + ", ".join(names)
+            raise wrong(chunk.path, found, f"one '{column}'", "--text_a_column")
+        row = 0
+        for index in range(stored.num_row_groups):
+            # Group i of n belongs to the chunk that has the byte i / n of the file.
+            if not chunk.begin <= size * index // stored.num_row_groups < chunk.end:
+                row += stored.metadata.row_group(index).num_rows
+                continue
+            for batch in stored.iter_batches(
+                _ROWS, [index], [column], use_threads=False
+            ):
+                for text in batch.column(0).to_pylist():
+                    row += 1
+                    if not isinstance(text, str):
+                        raise wrong(f"{chunk.path}, row {row}", repr(text), "text")
+                    yield from _document(0, text)  # rows have no offset
 
 
 def _document(offset: int, text: str) -> Iterator[CorpusSentence]:
@@ -329,26 +288,21 @@ def _lines(
             offset = chunk.begin - 1 + len(f.readline(longest + 1))
         for raw in iter(lambda: f.readline(longest + 1), b""):
             if not offset and raw.startswith(_POINTER):
-                raise errors.wrong(
-                    chunk.path, "a Git LFS pointer", "the file; run git lfs pull"
-                )
+                expected = "the file; run git lfs pull"
+                raise wrong(chunk.path, "a Git LFS pointer", expected)
             if len(raw) > longest:
-                raise errors.wrong(
-                    place(chunk.path, offset),
-                    f"a line of more than {longest} bytes",
-                    "a sentence, a paragraph or a record a line",
-                )
+                found = f"a line of more than {longest} bytes"
+                expected = "a sentence, a paragraph or a record a line"
+                raise wrong(place(chunk.path, offset), found, expected)
+            encoding = settings.encoding or "UTF-8"
             try:
-                text = raw.decode(settings.encoding or "utf-8")
+                text = raw.decode(encoding)
             except UnicodeDecodeError as e:
-                raise errors.wrong(
-                    place(chunk.path, offset),
-                    f"byte 0x{raw[e.start]:02x} at column {e.start + 1}",
-                    settings.encoding or "UTF-8",
-                    "--encoding",
-                ) from None
+                found = f"byte 0x{raw[e.start]:02x} at column {e.start + 1}"
+                where = place(chunk.path, offset)
+                raise wrong(where, found, encoding, "--encoding") from None
             if "\0" in text:
-                raise errors.wrong(place(chunk.path, offset), "a NUL character", "text")
+                raise wrong(place(chunk.path, offset), "a NUL character", "text")
             yield offset, text if offset else text.removeprefix("\ufeff")
             offset += len(raw)
 
@@ -359,7 +313,8 @@ def _select(
     counts: Counter[str],
 ) -> Iterator[CorpusSentence]:
     """Yields the documents of one part, and counts the others."""
-    # The first `HASHED_LENGTH` characters of a document decide: no more of it is kept in memory.
+    # A hash of the first `HASHED_LENGTH` characters of a document decides, so it is the same
+    # wherever it is read, and no more of it is kept in memory.
     head: list[CorpusSentence] = []
     size = 0
     is_wanted: bool | None = None  # None: not decided yet
@@ -369,7 +324,12 @@ def _select(
             size += len(sentence.text)
             if size < HASHED_LENGTH and not sentence.ends_document:
                 continue
-            is_held_out = _is_held_out(head, settings.heldout_share)
+            digest = hashlib.blake2b(digest_size=8)
+            for each in head:
+                if each.text:
+                    digest.update(each.text.encode("utf-8") + b"\n")
+            number = int.from_bytes(digest.digest(), "big")
+            is_held_out = number < settings.heldout_share * 2**64
             is_wanted = is_held_out == (settings.split == "heldout")
             if is_wanted:
                 yield from head
@@ -379,12 +339,3 @@ def _select(
             yield sentence
         if sentence.ends_document:
             head, size, is_wanted = [], 0, None
-
-
-def _is_held_out(head: Sequence[CorpusSentence], share: float) -> bool:
-    """Whether a hash of the text holds the document out: the same wherever it is read."""
-    digest = hashlib.blake2b(digest_size=8)
-    for sentence in head:
-        if sentence.text:
-            digest.update(sentence.text.encode("utf-8") + b"\n")
-    return int.from_bytes(digest.digest(), "big") < share * 2**64

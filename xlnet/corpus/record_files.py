@@ -18,7 +18,7 @@ from typing import Any
 import google_crc32c
 import numpy as np
 
-from xlnet.support import files
+from xlnet.support import errors, files
 from xlnet.support.errors import wrong
 
 # dtype: "int", "byte" (an int from 0 to 127) or "float".
@@ -84,17 +84,29 @@ class ExampleBytes:
         self._layout = layout
         self._varints = _varint_table(largest)  # [largest+1,bytes]
         widths = {"int": self._varints.shape[1], "byte": 1, "float": 4}
-        sizes = {}  # [bytes] of the numbers of each feature
-        for feature in layout:
-            count = int(np.prod(feature.shape, dtype=int))
-            sizes[feature.name] = count * widths[feature.dtype]
-        self._empty, self._slots = _empty_example(layout, sizes)
+        # An example of zeros, whose features are in the order of their names.
+        entries = b""
+        ends, sizes = {}, {}  # of the numbers of each feature [bytes]
+        for name, shape, dtype in sorted(layout):
+            sizes[name] = int(np.prod(shape, dtype=int)) * widths[dtype]
+            # A map entry {key=1, value=2: Feature {float_list=2 or int64_list=3: {value=1,
+            # packed}}}.
+            numbers = _field(1, bytes(sizes[name]))
+            value = _field(2 if dtype == "float" else 3, numbers)
+            entries += _field(1, _field(1, name.encode()) + _field(2, value))
+            ends[name] = len(entries)
+        self._empty = np.frombuffer(_field(1, entries), np.uint8)  # [R]
+        self._slots = {}  # where the numbers of each feature are
+        for name, end in ends.items():
+            end += len(self._empty) - len(entries)
+            self._slots[name] = slice(end - sizes[name], end)
 
     def encode(self, columns: Mapping[str, np.ndarray]) -> list[bytes]:
         """Returns the bytes of n examples; `columns`: arrays [n, ...] of the features' shapes by
-        name, ints from 0 on."""
+        name, ints from 0 on. A UserError for an int above `largest`, or below 0."""
         count = len(next(iter(columns.values())))
-        examples = np.tile(np.frombuffer(self._empty, np.uint8), [count, 1])  # [n,R]
+        examples = np.tile(self._empty, [count, 1])  # [n,R]
+        largest = len(self._varints) - 1
         for name, _, dtype in self._layout:
             values = columns[name]
             if dtype == "float":
@@ -102,17 +114,12 @@ class ExampleBytes:
             elif dtype == "byte":
                 numbers = values.astype(np.uint8)
             else:
-                self._check_range(name, values)
+                if values.size and not 0 <= values.min() <= values.max() <= largest:
+                    found = f"integers from {values.min()} to {values.max()}"
+                    raise wrong(f"feature '{name}'", found, f"0 to {largest}")
                 numbers = np.take(self._varints, values, axis=0)
             examples[:, self._slots[name]] = numbers.reshape(count, -1)
         return list(map(bytes, examples))
-
-    def _check_range(self, name: str, values: np.ndarray) -> None:
-        """Raises UserError for an int without an entry in the table."""
-        largest = len(self._varints) - 1
-        if values.size and not 0 <= values.min() <= values.max() <= largest:
-            found = f"integers from {values.min()} to {values.max()}"
-            raise wrong(f"feature '{name}'", found, f"0 to {largest}")
 
 
 def _varint_table(largest: int) -> np.ndarray:
@@ -125,37 +132,12 @@ def _varint_table(largest: int) -> np.ndarray:
     return groups.astype(np.uint8)
 
 
-def _empty_example(
-    layout: Sequence[Feature], sizes: Mapping[str, int]
-) -> tuple[bytes, dict[str, slice]]:
-    """Returns the bytes of an example of zeros, and the slice of each feature's numbers; `sizes`:
-    the bytes of these numbers, by name."""
-    entries, ends = b"", {}
-    for name, dtype in sorted((feature.name, feature.dtype) for feature in layout):
-        # A map entry {key=1, value=2: Feature {float_list=2 or int64_list=3: {value=1, packed}}}.
-        values = _field(2 if dtype == "float" else 3, _field(1, bytes(sizes[name])))
-        entries += _field(1, _field(1, name.encode()) + _field(2, values))
-        ends[name] = len(entries)
-    example = _field(1, entries)
-    shift = len(example) - len(entries)
-    slots = {}
-    for name, end in ends.items():
-        slots[name] = slice(shift + end - sizes[name], shift + end)
-    return example, slots
-
-
 def _field(number: int, content: bytes) -> bytes:
     """A field of a protocol buffer: bytes, text or a message."""
     # 2: the wire type of contents with their length in front.
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def _varint(value: int) -> bytes:
-    parts = bytearray()
-    while value > 0x7F:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*parts, value])
+    size = len(content)
+    length = _varint_table(size)[size].tobytes()
+    return bytes([number << 3 | 2]) + length + content
 
 
 # The frame of an example in a TFRecord file, without TensorFlow:
@@ -164,6 +146,7 @@ def _varint(value: int) -> bytes:
 
 _BEFORE, _BEHIND = 12, 4  # [bytes] around the data
 _BLOCK = 1 << 18  # [bytes] of remote files read at once
+_AGAIN = "make the records again"
 
 
 def frame(data: bytes) -> bytes:
@@ -216,15 +199,11 @@ class EqualRecords:
         data = record[_BEFORE:-_BEHIND]
         if record != frame(data):  # a record of another size is of another file
             where = f"{self._path}: record {number}"
-            raise wrong(where, "damage", "a record", "make the records again")
+            raise wrong(where, "damage", "a record", _AGAIN)
         return data
 
     def _read_block(self, begin: int) -> bytes:
         size = max(_BLOCK, self._size) if files.is_remote(self._path) else self._size
-        try:
-            with files.open_binary(self._path) as f:
-                f.seek(begin)
-                return f.read(size)
-        except OSError as e:
-            found = f"a file that cannot be read: {e.strerror or e}"
-            raise wrong(self._path, found, "records") from None
+        with errors.reading(self._path, _AGAIN), files.open_binary(self._path) as f:
+            f.seek(begin)
+            return f.read(size)

@@ -27,8 +27,6 @@ from collections.abc import Iterator
 
 import regex
 
-from xlnet.corpus.tokenizer import HAN_OR_KANA
-
 EOP = "<eop>"
 _BEFORE_NAMES = frozenset(
     "Mr Mrs Ms Messrs Mx Mme Mlle Dr Drs Prof Rev Hon St Ste Mt Ft Gen Col Maj Capt Cpt Cmdr Lt "
@@ -49,7 +47,11 @@ _STOP = re.compile(
     rf"[{_STOPS}{_WIDE_STOPS}](?:(?<=[{_STOPS}])(?P<more>[{_STOPS}]*)[\"'”’»)\]}}]*(?=\s+(?P<next>\S))?|[!?{_WIDE_STOPS}]*[{_WIDE_CLOSERS}]*)"
 )
 _NEXT = re.compile(r"\s+(\S)")
-_WIDE_LETTER = regex.compile(f"[{HAN_OR_KANA}]")
+# Characters of Chinese and Japanese words. `tokenizer` has its own ranges, of characters that can
+# begin a syllable, on which stored runs depend; CMRC's scorer has those of its authors.
+_WIDE_LETTER = regex.compile(
+    r"[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\u30fc]"
+)
 _NEVER_FIRST = frozenset(",;:.!?…%)]}»-–—，、；：" + _WIDE_STOPS + _WIDE_CLOSERS)
 _OPENERS = "([{\"'“‘«_"
 _NUMBER = re.compile(r"[\s(]*(?:\d{1,3}|[IVXLCDM]{1,7}|[A-Za-z])\.\Z")

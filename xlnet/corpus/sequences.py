@@ -56,51 +56,40 @@ class StreamPlan:
     """
 
     num_streams: int
-    bi_data: bool
+    directions: int  # 1 or 2
     part_len: int
     sequences: int
 
     @property
     def parts(self) -> int:
-        return self.num_streams // (1 + self.bi_data)
-
-    def part(self, stream: int) -> int:
-        return stream // (1 + self.bi_data)
+        return self.num_streams // self.directions
 
     def direction(self, stream: int) -> int:
-        return stream % 2 if self.bi_data else FORWARD
+        return stream % self.directions
 
 
-def plan_streams(
-    num_tokens: int,
-    seq_len: int,
-    reuse_len: int,
-    num_streams: int = 0,
-    bi_data: bool = True,
-) -> StreamPlan:
+def plan_streams(num_tokens: int, settings: CorpusSettings) -> StreamPlan:
     """Returns the `StreamPlan` for a corpus; `num_streams` 0 chooses a power of two: the largest
     one of up to `MOST_STREAMS` that has `FEWEST_SEQUENCES` a stream."""
-    directions = 1 + bi_data
-    streams = num_streams or MOST_STREAMS
+    text_len = settings.seq_len - SEQUENCE_SPECIAL_TOKENS
+    directions = 1 + settings.bi_data
+    streams = settings.num_streams or MOST_STREAMS
     while True:
         # Each sequence advances by `reuse_len` and reads Q - 3 tokens. Example: in 10 tokens, with
         # Q - 3 = 6 and a reuse_len of 2, sequences begin at 0, 2 and 4.
-        part_len = num_tokens // (streams // directions)
-        spare = part_len - (seq_len - SEQUENCE_SPECIAL_TOKENS)
-        sequences = max(0, spare // reuse_len + 1)
-        if num_streams or sequences >= FEWEST_SEQUENCES or streams <= directions:
+        parts = streams // directions
+        part_len = num_tokens // parts
+        sequences = max(0, (part_len - text_len) // settings.reuse_len + 1)
+        if settings.num_streams or sequences >= FEWEST_SEQUENCES or parts == 1:
             break
         streams //= 2
-    plan = StreamPlan(streams, bi_data, part_len, sequences)
     if not sequences:
-        least = plan.parts * (seq_len - SEQUENCE_SPECIAL_TOKENS)
-        raise wrong(
-            "the text",
-            f"{num_tokens} tokens",
-            f"at least {least} for num_streams={streams} with seq_len={seq_len}",
-            "more text, or lower --num_streams or --seq_len",
-        )
-    return plan
+        found = f"{num_tokens} tokens"
+        expected = f"at least {parts * text_len} for num_streams={streams} with seq_len"
+        expected += f"={settings.seq_len}"
+        remedy = "more text, or lower --num_streams or --seq_len"
+        raise wrong("the text", found, expected, remedy)
+    return StreamPlan(streams, directions, part_len, sequences)
 
 
 # Blocks and passes.
@@ -131,30 +120,27 @@ class TextOfPass:
         self._chunk_ends = np.cumsum(chunk_sizes)  # int64, in the text
         self._chunk_begins = self._chunk_ends - np.asarray(chunk_sizes)
         self._seed, self.number = seed, number
-        # The blocks, their order, and where each begins in that order: int64 [blocks].
-        total = int(self._chunk_ends[-1])
-        self._block_begins = np.arange(0, total, BLOCK_TOKENS)
-        self._block_sizes = np.diff(self._block_begins, append=total)
+        # The order of the blocks, and where they begin and end in that order: int64 [blocks].
+        self._total = int(self._chunk_ends[-1])
         rng = np.random.default_rng([seed, number, 0])
-        self._order = rng.permutation(len(self._block_sizes))
-        sizes = self._block_sizes[self._order]
-        self._places = np.empty(len(sizes), np.int64)
-        self._places[self._order] = np.cumsum(sizes) - sizes
+        self._order = rng.permutation(-(-self._total // BLOCK_TOKENS))
+        sizes = np.minimum(BLOCK_TOKENS, self._total - BLOCK_TOKENS * self._order)
+        self._ends = np.cumsum(sizes)
+        self._begins = self._ends - sizes
 
     def read(self, low: int, high: int) -> np.ndarray:
         """Tokens [low, high) in the order of the pass."""
         if not self.number:
             return self._load(low, high)
         # All blocks that overlap [low, high) are loaded, then cut.
-        is_read = (self._places < high) & (self._places + self._block_sizes > low)
-        blocks = self._order[is_read[self._order]]
+        is_read = (self._begins < high) & (self._ends > low)
         tokens = []
-        for block in blocks.tolist():
-            begin = self._block_begins[block]
+        for block in self._order[is_read].tolist():
+            begin = BLOCK_TOKENS * block
+            in_order = self._load(begin, min(begin + BLOCK_TOKENS, self._total))
             rng = np.random.default_rng([self._seed, self.number, 0, 1 + block])
-            in_order = self._load(begin, begin + self._block_sizes[block])
             tokens.append(shuffle_documents(in_order, rng))
-        shift = int(self._places[blocks[0]])
+        shift = int(self._begins[is_read][0])
         return np.concatenate(tokens)[low - shift : high - shift]
 
     def _load(self, begin: int, end: int) -> np.ndarray:
@@ -165,10 +151,8 @@ class TextOfPass:
         for chunk in range(first, last + 1):
             low, high = int(self._chunk_begins[chunk]), int(self._chunk_ends[chunk])
             if high > low:  # a chunk may have no tokens
-                part = self._read_chunk(
-                    chunk, max(begin - low, 0), min(end, high) - low
-                )
-                parts.append(part)
+                first_token, behind = max(begin - low, 0), min(end, high) - low
+                parts.append(self._read_chunk(chunk, first_token, behind))
         return np.concatenate(parts)
 
 
@@ -185,13 +169,10 @@ def shuffle_documents(tokens: np.ndarray, rng: np.random.Generator) -> np.ndarra
 # Reading in a direction.
 
 
-@dataclasses.dataclass(frozen=True)
-class DirectedTokens:
-    """Tokens as they are read in one direction; positions count from where the reader begins."""
-
-    ids: np.ndarray  # int32 [T]
-    sentences: np.ndarray  # int64 [N], ascending, where sentences begin for this reader
-    words: np.ndarray  # bool [T], true where words begin for this reader
+# Tokens as they are read in one direction; positions count from where the reader begins.
+# ids int32 [T]; sentences int64 [N], ascending, where sentences begin for this reader; words bool
+# [T], true where words begin for this reader.
+DirectedTokens = collections.namedtuple("DirectedTokens", "ids sentences words")
 
 
 def read(tokens: np.ndarray, direction: int, tokenizer: Tokenizer) -> DirectedTokens:
@@ -236,31 +217,33 @@ def sample_segments(
     low = np.searchsorted(reading.sentences, a_begin, "right")  # [W], sentences
     count = np.searchsorted(reading.sentences, end, "left") - low  # [W], within reach
     anywhere = 1 + (where_a * (both - 1)).astype(np.int64)  # [W], tokens
-    boundary = _select(
-        reading.sentences, low + (where_a * count).astype(np.int64)
-    )  # [W]
+    chosen = low + (where_a * count).astype(np.int64)
+    boundary = _select(reading.sentences, chosen)  # [W]
     a_len = np.where(count > 0, boundary - a_begin, anywhere)  # [W]
 
     # With probability 1/2 B continues A. Otherwise it begins at a sentence elsewhere in the reading
     # and overlaps neither the sequence's text nor A's continuation; if no such sentence exists it
     # begins anywhere else, and if that is impossible, too, it continues A.
-    elsewhere = _sample_elsewhere(
-        reading, begins, end, both - a_len, where_b
-    )  # [W], or -1
+    outside = (begins, end, len(reading.ids), both - a_len, where_b)
+    elsewhere = _sample_outside(reading.sentences, *outside)
+    if (elsewhere < 0).any():
+        anywhere = _sample_outside(np.arange(len(reading.ids)), *outside)
+        elsewhere = np.where(elsewhere < 0, anywhere, elsewhere)
     label = (which < 0.5) | (elsewhere < 0)  # [W]
-    return Segments(
-        a_len, np.where(label, a_begin + a_len, elsewhere), label.astype(np.int64)
-    )
+    b_begin = np.where(label, a_begin + a_len, elsewhere)
+    return Segments(a_len, b_begin, label.astype(np.int64))
 
 
-def _sample_elsewhere(
-    reading: DirectedTokens,
+def _sample_outside(
+    starts: np.ndarray,
     begins: np.ndarray,
     ends: np.ndarray,
+    size: int,
     b_len: np.ndarray,
     uniform: np.ndarray,
 ) -> np.ndarray:
-    """Samples starts [W] of `b_len` tokens outside of [begins, ends); -1 where there is no room.
+    """Samples one of `starts`, ascending, at which `b_len` of `size` tokens fit outside of [begins,
+    ends), for each sequence [W]; -1 where there is none.
 
     The starts that fit before the sequence, then those that fit after it, are numbered, and one of
     these indices is sampled: exact and without rejection.
@@ -269,31 +252,13 @@ def _sample_elsewhere(
     fits before it, and after it the sentences from index 2 on, 2 of them. The indices 0, 1, 2 are
     the sentences 0, 2, 3, at positions 0, 6, 8.
     """
-    # Starts at sentences.
-    size = len(reading.ids)
-    number, num_sentences = _number_outside(
-        np.searchsorted(reading.sentences, begins - b_len, "right"),
-        np.searchsorted(reading.sentences, ends, "left"),
-        np.searchsorted(reading.sentences, size - b_len, "right"),
-        uniform,
-    )
-    at_sentence = _select(reading.sentences, number)  # [W], positions
-    # Starts at any position, for sequences without such a sentence.
-    num_before = np.maximum(begins - b_len + 1, 0)
-    anywhere, num_positions = _number_outside(
-        num_before, ends, size - b_len + 1, uniform
-    )
-    anywhere = np.where(num_positions > 0, anywhere, -1)
-    return np.where(num_sentences > 0, at_sentence, anywhere)
-
-
-def _number_outside(
-    end_before: np.ndarray, first: np.ndarray, end: np.ndarray, uniform: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Samples one of the numbers in [0, end_before) and [first, end); and how many there are."""
+    end_before = np.searchsorted(starts, begins - b_len, "right")
+    first = np.searchsorted(starts, ends, "left")
+    end = np.searchsorted(starts, size - b_len, "right")
     count = end_before + np.maximum(end - first, 0)  # [W]
     index = (uniform * count).astype(np.int64)
-    return np.where(index < end_before, index, index - end_before + first), count
+    number = np.where(index < end_before, index, index - end_before + first)
+    return np.where(count > 0, _select(starts, number), -1)
 
 
 def _select(values: np.ndarray, index: np.ndarray) -> np.ndarray:
@@ -319,13 +284,15 @@ def cells(
     # Cells bound the memory. Segment B of a sequence is sampled from the sequence's cell, which is
     # the complete part unless that has more than `CELL_TOKENS` tokens.
     seq_len, reuse_len = settings.seq_len, settings.reuse_len
-    direction, begin = plan.direction(stream), plan.part(stream) * plan.part_len
+    text_len = seq_len - SEQUENCE_SPECIAL_TOKENS
+    direction = plan.direction(stream)
+    begin = stream // plan.directions * plan.part_len
     # The cells are about equally long: a short last one would have little text to sample B from.
     count = -(-plan.sequences * reuse_len // CELL_TOKENS)
     edges = np.linspace(0, plan.sequences, count + 1).astype(np.int64).tolist()
     for cell, (first, last) in enumerate(zip(edges[:-1], edges[1:])):
         low = first * reuse_len
-        high = (last - 1) * reuse_len + seq_len - SEQUENCE_SPECIAL_TOKENS
+        high = (last - 1) * reuse_len + text_len
         # the last cell also has the part's tokens after its sequences
         if last == plan.sequences:
             high = plan.part_len

@@ -8,7 +8,6 @@ Shape letters: V vocabulary.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 import re
@@ -29,9 +28,9 @@ WORD_START = "\u2581"
 
 _REQUIRED = ("<cls>", "<sep>", "<eod>")
 _OPTIONAL = ("<pad>", "<mask>", "<eop>")
+_CONTROL_SYMBOLS = (*_REQUIRED, "<pad>", "<mask>")
 SPIECE_NAME = "spiece.model"  # the model's name in the directory of a checkpoint
-RELEASED_CLEANING = {"uncased": False, "keep_accents": False}
-_BATCH_LINES = 1000  # few enough for the processor's cache
+_CLEANING = ("uncased", "keep_accents")  # neither for the released models
 
 
 def preprocess_text(
@@ -92,12 +91,12 @@ class Tokenizer:
         says, or, without one, as for the released models.
 
     Attributes:
-      path, sha256: the model file and its checksum.
+      path, model_bytes, sha256: the model file, its content and its checksum.
       uncased, keep_accents: how text is cleaned.
       marks_first_word: whether the first word of a text has the mark of a space, as others have.
       vocab_size: V.
       unk_id, cls_id, sep_id, eod_id: ids of the special pieces, found by name.
-      pad_id, mask_id, eop_id: the same, None where the model has no such piece.
+      mask_id, eop_id: the same, None where the model has no such piece.
       byte_ids: ids of the pieces that are a byte of a character that has no piece of its own.
       is_special: bool [V], pieces that are not text: <unk>, <cls>, <sep>, <eod>, ...
       is_word_start: bool [V], pieces that begin a word (`begins_word`), and special pieces.
@@ -120,52 +119,53 @@ class Tokenizer:
         keep_accents: bool | None = None,
     ) -> None:
         files.require_file(path, "SentencePiece model")
-        self._bytes, self._model, self.marks_first_word = _read_model(path)
+        self.path, self.sha256 = path, files.sha256(path)
+        self.model_bytes, self._model, self.marks_first_word = _read_model(path)
         self._models = {self.marks_first_word: self._model}
-        self.path = path
-        self.sha256 = files.sha256(path)
         cleaning = _read_cleaning(path, self.sha256)
-        for name, given in (("uncased", uncased), ("keep_accents", keep_accents)):
+        for name, given in zip(_CLEANING, (uncased, keep_accents)):
             if given is None:
-                cleaning.setdefault(name, RELEASED_CLEANING[name])
+                cleaning.setdefault(name, False)
             elif cleaning.setdefault(name, given) != given:
                 expected = f"{cleaning[name]}, as {description_path(path)} says"
                 raise wrong(name, given, expected)
         self.uncased, self.keep_accents = cleaning["uncased"], cleaning["keep_accents"]
+
+        # Special pieces, by name.
         self.vocab_size = self._model.vocab_size()
         every_id = range(self.vocab_size)
         self._pieces = self._model.id_to_piece(list(every_id))
-
-        # Special pieces, by name.
-        known = {name: id for id, name in enumerate(self._pieces)}
-        missing = [name for name in _REQUIRED if name not in known]
+        ids = {piece: id for id, piece in enumerate(self._pieces)}
+        missing = [name for name in _REQUIRED if name not in ids]
         if missing:
-            symbols = ",".join(_REQUIRED + _OPTIONAL[:2])
-            raise wrong(
-                f"SentencePiece model {path}",
-                "no " + ", ".join(missing),
-                f"a model trained with --control_symbols={symbols}",
-            )
+            found, symbols = "no " + ", ".join(missing), ",".join(_CONTROL_SYMBOLS)
+            expected = f"a model trained with --control_symbols={symbols}"
+            raise wrong(f"SentencePiece model {path}", found, expected)
         self.unk_id = self._model.unk_id()
-        self.cls_id, self.sep_id, self.eod_id = [known[name] for name in _REQUIRED]
-        self.pad_id, self.mask_id, self.eop_id = [known.get(name) for name in _OPTIONAL]
+        self.cls_id, self.sep_id, self.eod_id = [ids[name] for name in _REQUIRED]
+        self.mask_id, self.eop_id = ids.get("<mask>"), ids.get("<eop>")
         self.byte_ids = tuple(filter(self._model.is_byte, every_id))
-        self.is_special = np.array([self._model.is_control(id) for id in every_id])
-        self.stands_alone = np.array([is_punctuation(p) for p in self._pieces])
+        self.is_special = np.array(list(map(self._model.is_control, every_id)))
+        self.stands_alone = np.array(list(map(is_punctuation, self._pieces)))
         self.is_special[self.unk_id] = True
         for name in _REQUIRED + _OPTIONAL:
-            if name in known:
-                self.is_special[known[name]] = True
-                self.stands_alone[known[name]] |= name in (*_REQUIRED, "<eop>")
+            if name in ids:
+                self.is_special[ids[name]] = True
+                self.stands_alone[ids[name]] |= name not in ("<pad>", "<mask>")
 
         # Properties of pieces, and what the rule for commas makes of them.
-        begins = np.array([begins_word(piece) for piece in self._pieces])
-        self.is_word_start = self.is_special | begins
-        self.is_legacy_word_start = np.array(
-            [begins_legacy_word(piece) for piece in self._pieces]
-        )
+        self.is_word_start = self.is_special.copy()
+        self.is_legacy_word_start = np.zeros(self.vocab_size, bool)
+        self.ids_without_mark = np.full(self.vocab_size, -1, np.int32)
         self.split_ids = {}
         for id, piece in enumerate(self._pieces):
+            self.is_word_start[id] |= begins_word(piece)
+            # A piece after a space, one mark of ASCII punctuation, or a name in angle brackets.
+            is_first = piece.startswith((WORD_START, "<"))
+            self.is_legacy_word_start[id] = is_first or piece in _LEGACY_PUNCTUATION
+            if piece != WORD_START:
+                unmarked = piece.removeprefix(WORD_START)
+                self.ids_without_mark[id] = ids.get(unmarked, id)
             if ends_in_digit_comma(piece):
                 parts = _split_digit_comma(self._model_with(True), piece)
                 self.split_ids[id] = self._model.piece_to_id(parts)
@@ -208,28 +208,21 @@ class Tokenizer:
             # Protocol buffers merge concatenated messages, so a few bytes behind the model change
             # one field: normalizer_spec.add_dummy_prefix.
             self._models[has_prefix] = sentencepiece.SentencePieceProcessor(
-                model_proto=self._bytes + _DUMMY_PREFIX[has_prefix]
+                model_proto=self.model_bytes + _DUMMY_PREFIX[has_prefix]
             )
         return self._models[has_prefix]
-
-    def model_bytes(self) -> bytes:
-        """The SentencePiece model as bytes."""
-        return self._bytes
 
     def _encode(
         self, model: sentencepiece.SentencePieceProcessor, lines: Sequence[str]
     ) -> tuple[np.ndarray, np.ndarray]:
-        ids, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
-        # Some lines at a time are cleaned and encoded; the rule for commas is applied to all at
-        # once.
-        for low in range(0, len(lines), _BATCH_LINES):
-            texts = [self.clean(line) for line in lines[low : low + _BATCH_LINES]]
-            _refuse_halves(texts)
-            encoded = model.encode(texts, num_threads=1)
-            lengths.append(np.fromiter(map(len, encoded), np.int64, len(encoded)))
-            every_id = itertools.chain.from_iterable(encoded)
-            ids.append(np.fromiter(every_id, np.int32, lengths[-1].sum()))
-        return self._split_commas(np.concatenate(ids), np.concatenate(lengths))
+        # The rule for commas is applied to all at once.
+        texts = [self.clean(line) for line in lines]
+        _refuse_halves(texts)
+        encoded = model.encode(texts, num_threads=1)
+        lengths = np.array(list(map(len, encoded)), np.int64)
+        every_id = itertools.chain.from_iterable(encoded)
+        ids = np.fromiter(every_id, np.int32, lengths.sum())
+        return self._split_commas(ids, lengths)
 
     def clean(self, text: str) -> str:
         """Returns `text` as `ids` and `encode_lines` see it."""
@@ -263,19 +256,6 @@ class Tokenizer:
     def id_to_piece(self, id: int) -> str:
         """Returns the piece of an id in [0, V)."""
         return self._pieces[id]
-
-    @functools.cached_property
-    def ids_without_mark(self) -> np.ndarray:
-        known = {piece: id for id, piece in enumerate(self._pieces)}
-        without_mark = []
-        for id, piece in enumerate(self._pieces):
-            if not piece.startswith(WORD_START):
-                without_mark.append(id)
-            elif piece == WORD_START:  # nothing but the mark
-                without_mark.append(-1)
-            else:
-                without_mark.append(known.get(piece[1:], id))
-        return np.array(without_mark, np.int32)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Returns the text of ids, without control pieces."""
@@ -410,14 +390,8 @@ def is_punctuation(piece: str) -> bool:
     return all(unicodedata.category(c)[0] in "PS" for c in text)
 
 
-# The list of the original data_utils.py: without ' < = >.
+# The list of the original data_utils.py, for its rule: without ' < = >.
 _LEGACY_PUNCTUATION = frozenset('!"#$%&()*+,-./:;?@[\\]^_`{|}~')
-
-
-def begins_legacy_word(piece: str) -> bool:
-    """The rule of the original implementation, for `mask_mode=legacy`."""
-    # A piece after a space, one mark of ASCII punctuation, or a name in angle brackets.
-    return piece.startswith((WORD_START, "<")) or piece in _LEGACY_PUNCTUATION
 
 
 def description_path(path: str) -> str:
@@ -434,7 +408,7 @@ def describe(path: str, sha256: str, uncased: bool, keep_accents: bool) -> None:
     )
 
 
-def _read_cleaning(path: str, sha256: str) -> dict[str, bool]:
+def _read_cleaning(path: str, sha256: str) -> dict[str, Any]:
     """How the description of the model at `path`, of this checksum, says that text is cleaned;
     empty without a description."""
     file = description_path(path)
@@ -443,17 +417,19 @@ def _read_cleaning(path: str, sha256: str) -> dict[str, bool]:
     stored = files.read_json(file, "vocabulary description")
     if stored.get("sha256") != sha256:
         raise wrong(file, "the description of another SentencePiece model", path)
-    cleaning: dict[str, Any] = {name: stored.get(name) for name in RELEASED_CLEANING}
-    if not all(value in (True, False) for value in cleaning.values()):
-        raise wrong(file, str(cleaning), "true or false for " + ", ".join(cleaning))
+    cleaning = {name: stored.get(name) for name in _CLEANING}
+    if set(map(type, cleaning.values())) != {bool}:
+        raise wrong(file, cleaning, "true or false for " + ", ".join(cleaning))
     return cleaning
 
 
 def _refuse_halves(texts: Iterable[str]) -> None:
     """Raises UserError for half a surrogate pair, which is not a character."""
-    if not is_text("".join(texts)):
-        half = next(text for text in texts if not is_text(text))
-        raise wrong("the text", f"{half!r:.80}", "no half of a character")
+    try:
+        "".join(texts).encode("utf-8")
+    except UnicodeEncodeError as e:
+        found = repr(e.object[max(0, e.start - 40) : e.end])
+        raise wrong("the text", found, "no half of a character") from None
 
 
 def is_text(text: str) -> bool:
@@ -466,15 +442,8 @@ def is_text(text: str) -> bool:
     return True
 
 
-# Classes of characters for the package regex and for RE2, TensorFlow's regular expressions. Those
-# for RE2 come from Python's Unicode data, so that a graph does not depend on the version of Unicode
-# of the process that serves it.
-
-# The inside of a class, for `regex`: characters of Chinese and Japanese words. `_UNSPACED` has its
-# own ranges, of characters that can begin a syllable, on which stored runs depend; CMRC's scorer
-# has those of its authors.
-HAN_OR_KANA = r"\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\u30fc"
-
+# Classes of characters for RE2, TensorFlow's regular expressions, of Python's Unicode data, so that
+# a graph does not depend on the version of Unicode of the process that serves it.
 
 # Characters of which `str.isspace` is true.
 SPACES = (

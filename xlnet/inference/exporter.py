@@ -248,7 +248,7 @@ class GraphEncoder:
     def ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """`Tokenizer.encode_lines`: string [N] -> int32 [N, (pieces)]."""
         model = self._text.SentencepieceTokenizer(
-            self._tokenizer.model_bytes(), out_type=tf.int32
+            self._tokenizer.model_bytes, out_type=tf.int32
         )
         ids = model.tokenize(self.clean(texts))
         # The rule for commas after digits: each piece is replaced by its parts.

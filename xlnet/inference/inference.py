@@ -3,7 +3,6 @@ a method may be given."""
 
 from __future__ import annotations
 
-import functools
 import itertools
 import logging
 import threading
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xlnet.corpus.offsets import Aligner
+from xlnet.corpus.offsets import align
 from xlnet.corpus.tokenizer import Tokenizer, is_text
 from xlnet.finetuning.model import RowPredictor, TaskModel, placeholders
 from xlnet.inference import session
@@ -135,14 +134,9 @@ class Inference:
                 self._language_model = LanguageModel(self.loaded, self.session)
             return self._language_model
 
-    @functools.cached_property
-    def aligner(self) -> Aligner:
-        """Finds the characters of each token of a text."""
-        return Aligner(self.tokenizer)
-
     def unknown_parts(self, text: str) -> list[tuple[int, int]]:
         """The (start, end) of each token of a text that is not in the vocabulary [characters]."""
-        (aligned,) = self.aligner.encode([text])
+        aligned = align(self.tokenizer, text)
         is_unknown = aligned.ids == self.tokenizer.unk_id
         starts, ends = aligned.starts[is_unknown], aligned.ends[is_unknown]
         return list(zip(starts.tolist(), ends.tolist()))

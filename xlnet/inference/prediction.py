@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xlnet.corpus.offsets import Aligner
+from xlnet.corpus.offsets import Aligned, align
 from xlnet.corpus.tokenizer import is_unspaced
 from xlnet.inference.inference import (
     Call,
@@ -188,7 +188,8 @@ def explanation_call(inference: Inference, label: str | None = None) -> Call:
         row, unknown = inference.row(example_of(items[0], tuned.task))
         first, second = row.pairs[0]
         texts = [first] if second is None else [first, second]
-        read = characters_read(texts, inference.aligner, tuned.layout)
+        aligned = [align(inference.tokenizer, text) for text in texts]
+        read = characters_read(texts, aligned, tuned.layout)
         words: list[str] = []
         is_read: list[bool] = []
         rows = [row]  # then without each of the words that are read
@@ -240,12 +241,11 @@ def words_of(text: str) -> list[tuple[int, int]]:
 
 
 def characters_read(
-    texts: Sequence[str], aligner: Aligner, layout: encoding.Layout
+    texts: Sequence[str], aligned: Sequence[Aligned], layout: encoding.Layout
 ) -> list[np.ndarray]:
     """Which characters of a text, or of both of a pair, are of tokens that the network reads: bool
     [characters] of each."""
     # The numbers of the tokens are cut as their ids are.
-    aligned = aligner.encode(texts)
     numbers = [list(range(len(each.ids))) for each in aligned]
     second = numbers[1] if len(texts) > 1 else None
     windows = encoding.fit_to_length(numbers[0], second, layout)

@@ -13,8 +13,7 @@ import numpy as np
 
 from xlnet.corpus import permutation as permutations
 from xlnet.corpus.tokenizer import Tokenizer
-from xlnet.plots.inspection import positions_in_order, shown_piece
-from xlnet.support import files
+from xlnet.support import errors, files
 from xlnet.support.errors import wrong
 
 if TYPE_CHECKING:
@@ -73,7 +72,9 @@ def of_text(
         random, is_special, word_start, budget, permutation
     )
     rank = permutations.ranks(random, is_target, permutation)
-    pieces = [shown_piece(tokenizer, id) for id in ids]
+    pieces = []
+    for id in ids.tolist():
+        pieces.append(errors.escape_control_characters(tokenizer.id_to_piece(id)))
     title = " ".join(text.split())
     return Excerpt(title, pieces, rank[0], is_target[0])
 
@@ -107,10 +108,12 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> None:
     from matplotlib.figure import Figure
 
     count = len(excerpt.pieces)
-    positions = positions_in_order(excerpt.rank, excerpt.is_target)
-    labels = []
-    for piece, position in zip(excerpt.pieces, positions):
-        labels.append(f"{piece}  {position or '–'}")
+    context = np.flatnonzero(~excerpt.is_target)
+    targets = np.flatnonzero(excerpt.is_target)
+    in_order = targets[np.argsort(excerpt.rank[targets])]
+    labels = [piece + "  –" for piece in excerpt.pieces]
+    for position, target in enumerate(in_order.tolist(), 1):
+        labels[target] = f"{excerpt.pieces[target]}  {position}"
     width = max((memory_length + count) * _CELL, 3) + _MARGIN
     height = count * _CELL + _MARGIN
     size = (2 * width, 2 * height + 2.3)
@@ -125,7 +128,7 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> None:
     streams = (("Content", content, _CONTENT), ("Query", query, _QUERY))
     orders = (
         ("as the model reads", np.arange(count)),
-        ("in factorization order", np.argsort(positions, kind="stable")),
+        ("in factorization order", np.append(context, in_order)),
     )
     panels = drawn.subplots(2, 2)
     for row, (order_name, order) in enumerate(orders):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from xlnet.corpus.offsets import Aligner, piece_span
+from xlnet.corpus.offsets import align, piece_span
 from xlnet.corpus.record_files import Feature
 from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
 from xlnet.support.errors import wrong
@@ -114,8 +114,11 @@ class Spans(Task):
         """
         length = layout.max_seq_length
         # A paragraph is tokenized once, however many questions it has.
-        contexts = list(dict.fromkeys(row.pairs[0][0] for row in rows))
-        paragraphs = dict(zip(contexts, Aligner(tokenizer).encode(contexts)))
+        paragraphs = {}
+        for row in rows:
+            context = row.pairs[0][0]
+            if context not in paragraphs:
+                paragraphs[context] = align(tokenizer, context)
         queries = tokenizer.encode_lines([row.pairs[0][1] for row in rows])
         pairs: list[tuple] = []
         counts, tokens_read, tokens = [], [], []  # of each question
