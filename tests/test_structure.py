@@ -125,7 +125,6 @@ PARTS_OF_TASKS = (
     "encoding",
     "metrics",
     "contract",
-    "simple",
     "rooms",
     "known",
     "evaluation",

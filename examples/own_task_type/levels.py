@@ -3,7 +3,7 @@
 import numpy as np
 
 from xlnet import tasks
-from xlnet.tasks.simple import Classification
+from xlnet.tasks.contract import Classification
 
 
 def closeness(labels, decisions, values):

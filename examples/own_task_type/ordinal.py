@@ -5,7 +5,7 @@ import numpy as np
 
 from xlnet import tasks
 from xlnet.tasks import metrics
-from xlnet.tasks.simple import Classification
+from xlnet.tasks.contract import Classification
 
 
 def closeness(labels, decisions, values):

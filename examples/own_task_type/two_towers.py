@@ -6,7 +6,7 @@ regression.
 """
 
 from xlnet import tasks
-from xlnet.tasks.simple import Regression
+from xlnet.tasks.contract import Regression
 
 
 @tasks.register

@@ -14,7 +14,7 @@ import xlnet
 from xlnet import tasks
 from xlnet.support.errors import UserError
 from xlnet.tasks import known
-from xlnet.tasks.simple import Classification
+from xlnet.tasks.contract import Classification
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 LEVELS = ROOT / "examples" / "own_task_type" / "levels.py"

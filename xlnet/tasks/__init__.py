@@ -3,7 +3,7 @@
 Nothing here imports TensorFlow, so that files can be checked and metrics used without it; training
 is in `finetuning`. Each of these imports from those before it: `task`, a task as data, and its
 predictions; `files` reads files; `encoding` makes arrays of rows; `metrics` scores
-predictions; `contract` is what a task is, `simple` has the simple types; `tagging`, `questions` and
+predictions; `contract` is what a task is, with the simple types; `tagging`, `questions` and
 `ranking` are a room each; `known` registers all types, has the published tasks and makes one of a
 file of one's own; `evaluation` writes metrics and predictions.
 """

@@ -228,15 +228,16 @@ def arrays_of(
             total += len(ids_a) + len(ids_b or ())
             windows_of.append(fit_to_length(ids_a, ids_b, layout))
         count = max(map(len, windows_of))
-        record: list[tuple] = []
         for number in range(count):
-            record = [_nth(windows, number) for windows in windows_of]
-            pairs += record
+            pairs += [_nth(windows, number) for windows in windows_of]
+        # Several windows have all of the text together; a single one may have lost some of it.
+        read = total
+        if count == 1:
+            record = pairs[-len(choices) :]
+            read = sum(len(ids_a) + len(ids_b or ()) for ids_a, ids_b in record)
         counts.append(count)
         tokens.append(total)
-        # Several windows have all of the text together; a single one may have lost some of it.
-        read = sum(len(ids_a) + len(ids_b or ()) for ids_a, ids_b in record)
-        tokens_read.append(read if count == 1 else total)
+        tokens_read.append(read)
 
     arrays = lay_out(pairs, layout.max_seq_length, tokenizer)
     for name, values in arrays.items():

@@ -18,16 +18,16 @@ from typing import Any
 from xlnet.settings.finetuning import names_in
 from xlnet.support import own_modules
 from xlnet.support.errors import wrong
-from xlnet.tasks.contract import Task
-from xlnet.tasks.files import forms
-from xlnet.tasks.questions.spans import Spans
-from xlnet.tasks.ranking import Ranking
-from xlnet.tasks.simple import (
+from xlnet.tasks.contract import (
     Classification,
     MultiLabel,
     MultipleChoice,
     Regression,
+    Task,
 )
+from xlnet.tasks.files import forms
+from xlnet.tasks.questions.spans import Spans
+from xlnet.tasks.ranking import Ranking
 from xlnet.tasks.tagging.tags import Tagging
 from xlnet.tasks.task import CUSTOM, Columns, Files, Form, Published
 
@@ -205,12 +205,6 @@ _OF_FLAG: dict[str, type[Task]] = {
     "multi_label": MultiLabel,
     "choice_columns": MultipleChoice,
 }
-_COLUMNS = {
-    "text_a": "text_a_column",
-    "text_b": "text_b_column",
-    "label": "label_column",
-    "choices": "choice_columns",
-}
 
 
 def _type_of_own(settings: Any, stored: dict) -> type[Task]:
@@ -233,30 +227,35 @@ def _type_of_own(settings: Any, stored: dict) -> type[Task]:
 
 def _own_task(settings: Any, stored: dict) -> Task:
     its_type = _type_of_own(settings, stored)
-    columns: dict[str, Any] = {
-        "id": settings.id_column,
-        "id_required": settings.requires_id,
-        "query": settings.query_id_column,
-        "group": settings.group_column,
-        "label_form": settings.label_form,
-    }
-    for name, flag in _COLUMNS.items():
+    named: dict[str, tuple] = {}
+    for flag in ("text_a_column", "text_b_column", "label_column", "choice_columns"):
         given = getattr(settings, flag)
-        columns[name] = names_in(given)
-        if given is not None and not columns[name]:
+        named[flag] = names_in(given)
+        if given is not None and not named[flag]:
             raise wrong(flag, f"'{given}'", "the name of a column")
-        if len(set(columns[name])) < len(columns[name]) and name != "text_a":
+        if len(set(named[flag])) < len(named[flag]) and flag != "text_a_column":
             raise wrong(flag, f"'{given}'", "columns that differ")
+    columns = Columns(
+        named["text_a_column"],
+        named["text_b_column"],
+        named["label_column"],
+        settings.id_column,
+        settings.requires_id,
+        named["choice_columns"],
+        settings.query_id_column,
+        settings.group_column,
+        settings.label_form,
+    )
     is_of_one = is_built_in(its_type) and its_type.program == "xlnet classify"
-    if len(columns["label"]) > 1 and is_of_one and not settings.multi_label:
+    if len(columns.label) > 1 and is_of_one and not settings.multi_label:
         expected = "one; several are for --multi_label"
         raise wrong("label_column", "several columns", expected)
-    if columns["query"] and not columns["text_b"]:
+    if columns.query and not columns.text_b:
         expected = "the column of the documents"
         raise wrong("query_id_column", "no --text_b_column", expected)
     return its_type(
         CUSTOM,
-        Columns(**columns),
+        columns,
         labels=() if its_type.has_labels else None,
         metrics=its_type.default_metrics,
         files=Files(by_split=_own_files(settings)),

@@ -36,9 +36,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks.contract import THRESHOLD, LossOptions
+from xlnet.tasks.contract import THRESHOLD, LossOptions, Regression
 from xlnet.tasks.files import forms
-from xlnet.tasks.simple import Regression
 from xlnet.tasks.task import Form, Row
 
 _log = logging.getLogger(__name__)
@@ -126,7 +125,7 @@ def measure(name: str, ranked: np.ndarray, judged: np.ndarray, highest: float) -
     k = int(cutoff or len(ranked))
     ranked = ranked[:k]
     is_relevant = ranked > 0
-    all_relevant = max(int(np.count_nonzero(judged)), 1)
+    all_relevant = max(np.count_nonzero(judged), 1)
     positions = np.arange(1, len(ranked) + 1)
     if name == "map":
         precision = np.cumsum(is_relevant) / positions
@@ -211,20 +210,17 @@ class Ranking(Regression):
             texts[kind] = self._texts_of(_beside(path, file), wanted)
         columns = self.columns
         for place, cells in lines:
-            missing = [kind for kind in _TEXTS if cells[kind] not in texts[kind]]
-            if missing:
-                kind = missing[0]
-                yield place, f"{kind} '{cells[kind]}' is not in {_TEXTS[kind]}"
-                continue
             query, document = cells["query"], cells["document"]
-            row = {
-                columns.query: query,
-                columns.text_a[0]: texts["query"][query],
-                columns.id: document,
-                columns.text_b[0]: texts["document"][document],
-                columns.label[0]: cells.get("relevance"),
-            }
-            yield place, row
+            text_a, text_b = texts["query"].get(query), texts["document"].get(document)
+            if text_a is None:
+                yield place, f"query '{query}' is not in {_TEXTS['query']}"
+            elif text_b is None:
+                yield place, f"document '{document}' is not in {_TEXTS['document']}"
+            else:
+                row = {columns.query: query, columns.id: document}
+                row[columns.text_a[0]], row[columns.text_b[0]] = text_a, text_b
+                row[columns.label[0]] = cells.get("relevance")
+                yield place, row
 
     def read(self, path: str, need_labels: bool) -> Sequence[Row]:
         if not need_labels or forms.declared_form(self, path).name != "run":

@@ -22,9 +22,8 @@ from xlnet.corpus.record_files import Feature
 from xlnet.corpus.tokenizer import is_unspaced
 from xlnet.support.errors import wrong
 from xlnet.tasks import contract, encoding
-from xlnet.tasks.contract import THRESHOLD, LossOptions, Task
+from xlnet.tasks.contract import THRESHOLD, LossOptions, Task, softmax_loss
 from xlnet.tasks.files import forms
-from xlnet.tasks.simple import softmax_loss
 from xlnet.tasks.tagging import sentences
 from xlnet.tasks.tagging.sentences import TagSpan
 from xlnet.tasks.task import Entity, InlineExample, Row, Tagged
