@@ -5,6 +5,7 @@ import random
 import re
 import sys
 
+import numpy as np
 import pytest
 from helpers import command
 from helpers.finetuning import make_vocabulary
@@ -12,6 +13,7 @@ from helpers.paths import RELEASED, ROOT
 
 import xlnet
 from xlnet import tasks
+from xlnet.inference import exporter
 from xlnet.support.errors import UserError
 from xlnet.tasks import known
 from xlnet.tasks.contract import Classification
@@ -123,6 +125,43 @@ def test_another_output_layer_gets_the_labels_of_own_files(registry, tmp_path):
     train(tmp_path, own_module=LEVELS.with_name("ordinal.py"))
     with xlnet.load(str(tmp_path / "model"), device="cpu") as loaded:
         assert loaded.predict("kamat ka") in ("1", "2", "3")
+
+
+@pytest.mark.slow
+def test_two_texts_that_are_read_apart(registry, tmp_path, caplog):
+    """Trained, predicted with, loaded and exported."""
+    module, rng = LEVELS.with_name("two_towers.py"), random.Random(0)
+    for split, count in (("train", 60), ("dev", 20), ("new", 8)):
+        pairs = [rng.choices(WORDS, k=2) for _ in range(count)]
+        lines = [f"{one} ka,{two} mi,{int(one == two)}\n" for one, two in pairs]
+        (tmp_path / (split + ".csv")).write_text("a,b,label\n" + "".join(lines))
+    make_vocabulary(tmp_path / "sp.model", 37)
+    train(
+        tmp_path,
+        "--do_eval",
+        own_module=module,
+        text_a_column="a",
+        text_b_column="b",
+        train_batch_size=16,
+        dropout=0,
+        dropatt=0,
+        learning_rate=0.01,
+        warmup_steps=10,
+        train_steps=60,
+        eval_steps=30,
+    )
+    model = tmp_path / "model"
+    kept = json.loads((model / "results" / "eval_results_dev.json").read_text())
+    assert kept["checkpoints"][0]["spearman"] > 0.5
+    _, *lines = predict(tmp_path, own_module=module)
+    cosines = [float(line.split("\t")[1]) for line in lines]
+    rows = (tmp_path / "new.csv").read_text().splitlines()[1:]
+    texts = [tuple(row.split(",")[:2]) for row in rows]
+    with xlnet.load(str(model / "best"), device="cpu") as loaded:
+        np.testing.assert_allclose(loaded.score(texts), cosines, atol=2e-6)
+    # One line, and the other signature, as a graph has not its inputs.
+    exporter.export(str(model / "best"), str(tmp_path / "served"))
+    assert "texts of task type two_towers cannot be encoded" in caplog.text
 
 
 TWO_SCORES = """
