@@ -125,7 +125,7 @@ def measure(name: str, ranked: np.ndarray, judged: np.ndarray, highest: float) -
     k = int(cutoff or len(ranked))
     ranked = ranked[:k]
     is_relevant = ranked > 0
-    all_relevant = max(np.count_nonzero(judged), 1)
+    all_relevant = max(int(np.count_nonzero(judged)), 1)
     positions = np.arange(1, len(ranked) + 1)
     if name == "map":
         precision = np.cumsum(is_relevant) / positions
