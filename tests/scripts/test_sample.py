@@ -152,10 +152,20 @@ def stages(small_sample, monkeypatch, quick_start):
             )  # forking here copies TensorFlow's threads' locks
         ended = command.run(program, *arguments, **flags)
         assert ended.returncode == 0, (title, ended.stderr)
+        if program == "run_classifier.py":
+            check_short(ended.stdout, flags["model_dir"])
 
     monkeypatch.setattr(run_sample, "stage", stage)
     monkeypatch.chdir(ROOT)
     return done
+
+
+def check_short(output, model_dir):
+    """What a newcomer reads before the first step, and finds in the directory."""
+    before, has_steps, _ = output.partition("\nstep ")
+    assert has_steps and before.count("\n") < 15, before
+    names = {name.partition(".ckpt-")[0] for name in os.listdir(model_dir)}
+    assert len(names - {"checkpoint"}) <= 10, names
 
 
 def test_the_main_job(stages, tmp_path, capsys):
