@@ -48,7 +48,7 @@ def test_the_records_are_those_of_data_utils(workspace):
     again = command.succeed(SCRIPT, **flags(workspace, "beam"))
     assert "nothing to do" in again.stdout
     line = command.refused(SCRIPT, **flags(workspace, "beam", seed=1))
-    assert line.startswith("xlnet data beam: ") and "seed: found 0, expected 1" in line
+    assert line.startswith("xlnet data beam: ") and "found seed 0, expected 1" in line
     bad = command.refused(
         SCRIPT, **dict(flags(workspace, "bad"), input_glob=workspace.path("nul.txt"))
     )
