@@ -1,7 +1,7 @@
 """From record files to batches of tensors.
 
 Shape letters: B batch, R those of its rows that are computed here, Q sequence length, P target
-positions, N sequences whose targets are sampled together.
+positions.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.support.errors import wrong
 
 POOL_BATCHES = 32  # batches that are sorted by length together
-SAMPLED_TOGETHER = 1 << 17  # tokens that share the fixed cost of NumPy's calls
 
 # For the functions of datasets: TensorFlow would otherwise rewrite their source at each start.
 _without_autograph = tf.autograph.experimental.do_not_convert
@@ -71,41 +70,31 @@ def pretraining_batches(
     streams = rounds(manifest.num_streams, batch_size, 1 + manifest.bi_data)[:, rows]
     num_rounds, num_rows = streams.shape  # of an epoch, R
     length = manifest.windows_per_stream
-    # NumPy samples the targets of several steps at once, as its calls have a fixed cost.
-    together = max(1, SAMPLED_TOGETHER // (num_rows * manifest.seq_len))
     features = record_files.pretraining_features(manifest.seq_len)
     special_ids = [tokenizer.sep_id, tokenizer.cls_id]
     paths, first_stream = manifest.stream_paths(directory), manifest.streams[0]
     record_bytes = first_stream["bytes"] // first_stream["windows"]
     files: dict[int, record_files.EqualRecords] = {}  # of the streams of a round
 
-    def read_records(steps: np.ndarray) -> np.ndarray:
-        """Serialized sequences: all rows of a step, then of the next."""
+    def read_records(step: np.ndarray) -> np.ndarray:
+        """The serialized sequences of a step [R]."""
+        number, sequence = divmod(int(step), length)
+        if not sequence:
+            files.clear()
         serialized = []
-        for step in steps.tolist():
-            number, sequence = divmod(step, length)
-            if not sequence:
-                files.clear()
-            for stream in streams[number % num_rounds].tolist():
-                if stream not in files:
-                    path = paths[stream]
-                    files[stream] = record_files.EqualRecords(path, record_bytes)
-                serialized.append(files[stream].read(sequence))
+        for stream in streams[number % num_rounds].tolist():
+            if stream not in files:
+                path = paths[stream]
+                files[stream] = record_files.EqualRecords(path, record_bytes)
+            serialized.append(files[stream].read(sequence))
         return np.array(serialized, object)
 
     def sample_targets(
-        steps: np.ndarray,
-        ids: np.ndarray,
-        word_start: np.ndarray,
-        direction: np.ndarray,
+        step: np.ndarray, ids: np.ndarray, word_start: np.ndarray, direction: np.ndarray
     ) -> permutations.Sampled:
-        number, sequence = np.divmod(steps, length)
-        random = permutations.Random(
-            seed,
-            np.repeat(number // num_rounds, num_rows),
-            streams[number % num_rounds].ravel(),
-            np.repeat(sequence, num_rows),
-        )
+        number, sequence = divmod(int(step), length)
+        epoch, in_epoch = divmod(number, num_rounds)
+        random = permutations.Random(seed, epoch, streams[in_epoch], sequence)
         starts = word_start > 0
         if permutation.mask_mode == "legacy":
             starts = tokenizer.is_legacy_word_start[ids]
@@ -113,33 +102,30 @@ def pretraining_batches(
         return permutations.sample(random, is_special, starts, direction, permutation)
 
     @_without_autograph
-    def batches(first: tf.Tensor) -> dict[str, tf.Tensor]:
-        steps = tf.range(first, tf.minimum(first + together, end))
-        serialized = tf.numpy_function(read_records, [steps], tf.string)
-        parsed = record_files.parse(features, tf.ensure_shape(serialized, [None]))
+    def batch(step: tf.Tensor) -> dict[str, tf.Tensor]:
+        serialized = tf.numpy_function(read_records, [step], tf.string)
+        parsed = record_files.parse(features, tf.ensure_shape(serialized, [num_rows]))
         rank, positions, weights = tf.numpy_function(
             sample_targets,
-            [steps, parsed["input"], parsed["word_start"], parsed["direction"]],
+            [step, parsed["input"], parsed["word_start"], parsed["direction"]],
             [tf.int32, tf.int32, tf.float32],
         )
-        # The sequences [N,...] become batches [N/R,R,...], with the names that the model expects.
-        of_sequences = [-1, num_rows]
-        of_tokens = [-1, num_rows, manifest.seq_len]
-        of_targets = [-1, num_rows, permutation.num_predict]
+        of_targets = [num_rows, permutation.num_predict]
+        # The names that the model expects.
         return {
-            "input_ids": tf.reshape(parsed["input"], of_tokens),
-            "seg_ids": tf.reshape(parsed["seg_id"], of_tokens),
-            "rank": tf.reshape(rank, of_tokens),
-            "positions": tf.reshape(positions, of_targets),
-            "weights": tf.reshape(weights, of_targets),
-            "direction": tf.reshape(parsed["direction"], of_sequences),
-            "starts_stream": tf.reshape(parsed["starts_stream"], of_sequences),
-            "label": tf.reshape(parsed["label"], of_sequences),
+            "input_ids": parsed["input"],
+            "seg_ids": parsed["seg_id"],
+            "rank": tf.ensure_shape(rank, [num_rows, manifest.seq_len]),
+            "positions": tf.ensure_shape(positions, of_targets),
+            "weights": tf.ensure_shape(weights, of_targets),
+            "direction": parsed["direction"],
+            "starts_stream": parsed["starts_stream"],
+            "label": parsed["label"],
         }
 
     # One call at a time: two would wait for Python's lock, and be slower.
-    calls = tf.data.Dataset.range(start_step, end, together)
-    return _ahead(calls.map(batches, num_parallel_calls=1).unbatch(), 2)
+    steps = tf.data.Dataset.range(start_step, end)
+    return _ahead(steps.map(batch, num_parallel_calls=1), 2)
 
 
 def _ahead(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:

@@ -64,7 +64,7 @@ class Permutation:
 
 class Random:
     """Random numbers in B rows; row b is a function of (seed, epochs[b], streams[b], sequences[b])
-    alone, where `epochs` may be one for all. All are integers from 0 to 2^63 - 1."""
+    alone, where each may be one for all. All are integers from 0 to 2^63 - 1."""
 
     def __init__(
         self, seed: int, epochs: ArrayLike, streams: ArrayLike, sequences: ArrayLike

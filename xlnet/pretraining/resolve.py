@@ -258,9 +258,13 @@ def _check_same(
     of the training records."""
     for name in names:
         found, expected = getattr(described, name), getattr(manifest, name)
-        if found is not None and found != expected:
-            of_records = f"{expected}, as of the records in {directory}"
-            raise wrong(f"{where}{name}", found, of_records)
+        if found is None or found == expected:
+            continue
+        if name == "sp_model_sha256":
+            raise wrong(where + name, "another vocabulary", f"that of {directory}")
+        raise wrong(
+            where + name, found, f"{expected}, as of the records in {directory}"
+        )
 
 
 def choose_permutation(

@@ -403,9 +403,10 @@ def check_vocabulary(directory: str, tokenizer: Tokenizer, flag: str) -> None:
         text["spiece_sha256"] = files.sha256(path)
     for name, now in text_of(tokenizer).items():
         was = text.get(name, now)
-        if was != now:
-            raise wrong(
-                f"{flag}: {tokenizer.path}: {name}",
-                now,
-                f"{was}, as the weights in {directory or '.'} were trained",
-            )
+        if was == now:
+            continue
+        where = f"{flag}: {tokenizer.path}"
+        weights = f"the weights in {directory or '.'}"
+        if name == "spiece_sha256":
+            raise wrong(where, "another vocabulary", f"that of {weights}")
+        raise wrong(f"{where}: {name}", now, f"{was}, as {weights} were trained")
