@@ -89,43 +89,21 @@ def verdict(seen: Evidence) -> list[str]:
     """The lines of the verdict."""
     lines = []
     is_better = False
+    wrong = ""
     if seen.rows:
         metric, is_better = _metric(seen)
         lines.append(metric)
-    wrong = _of_the_loss(seen, is_better)
-    gold = _gold(seen) if seen.rows and not is_better else None
-    is_rare = gold is not None and gold.ndim > 1 and gold.mean() < _RARE
-    if is_rare and not seen.class_weights:
-        # Rows have a few of many labels, none of which weighs more than its absence.
-        wrong = [
-            "each label is rare, and its absence alone is learned; --class_weights=balanced"
-        ]
-    if not wrong and seen.rows:
-        wrong = _overfitted(seen, is_better) or _of_predictions(seen)
-        if not wrong and not is_better:
-            wrong = [_not_told_apart(seen)]
+        if not is_better:
+            wrong = _rare_labels(seen)
+    wrong = wrong or _of_the_loss(seen, is_better)
     if seen.rows:
-        wrong += _lacking(seen)
-    if not lines and not wrong:
-        lines = ["the training loss fell, and no rows were evaluated"]
-    return (lines + wrong + _limit(seen))[:MOST_LINES]
-
-
-def _limit(seen: Evidence) -> list[str]:
-    """What a training cannot learn from these rows: why a bag of words may be as good."""
-    if not seen.train_rows or _gold(seen) is None:
-        return []
-    if not seen.is_pretrained:
-        return [
-            "from random weights: what words mean is known from these rows alone, as to a bag of "
-            "words; --init_checkpoint"
-        ]
-    if seen.width < _KNOWS_LANGUAGE:
-        return [
-            f"a network of width {seen.width} knows little of the language, and a bag of words may "
-            "be as good; --init_checkpoint of a larger one"
-        ]
-    return []
+        wrong = wrong or _overfitted(seen, is_better) or _never_predicted(seen)
+        if not is_better:
+            wrong = wrong or _not_told_apart(seen)
+    elif not wrong:
+        wrong = "the training loss fell, and no rows were evaluated"
+    lines += [wrong, _lacking(seen), _limit(seen)]
+    return [line for line in lines if line][:MOST_LINES]
 
 
 # ---- the metric
@@ -133,12 +111,12 @@ def _limit(seen: Evidence) -> list[str]:
 
 def _metric(seen: Evidence) -> tuple[str, bool]:
     """The line of the main metric, and whether it is better than that of the constant answer."""
-    name, count = seen.task.metrics[0], len(seen.rows)
-    value, reference = seen.result[name], (seen.constant or {}).get(name, math.nan)
+    name = seen.task.metrics[0]
+    reference = (seen.constant or {}).get(name, math.nan)
     low, high = _interval(seen)
-    line = f"{seen.split}: {name} {value:.4f}"
+    line = f"{seen.split}: {name} {seen.result[name]:.4f}"
     if low < high:
-        line += f" ({low:.2f} to {high:.2f}, at 95 % with {count:,} rows)"
+        line += f" ({low:.2f} to {high:.2f}, at 95 % with {len(seen.rows):,} rows)"
     if not math.isnan(reference):
         line += f", of the constant answer {reference:.4f}"
     # A correlation, or an F1 of entities, has no constant answer: its worst value is 0.
@@ -155,7 +133,7 @@ def _interval(seen: Evidence) -> tuple[float, float]:
     task, name, gold = seen.task, seen.task.metrics[0], _gold(seen)
     value = seen.result[name]
     # A metric of one's own may not be defined for each sample of the rows.
-    if gold is None or math.isnan(value) or seen.task.own_metrics:
+    if gold is None or math.isnan(value) or task.own_metrics:
         return value, value
     count = len(gold)
     if name == "accuracy":
@@ -179,36 +157,34 @@ def _gold(seen: Evidence) -> np.ndarray | None:
     return gold if is_known else None
 
 
-# ---- what is wrong
+# ---- what is wrong: a line, "" if it is not
 
 
-def _of_the_loss(seen: Evidence, is_better: bool) -> list[str]:
-    """Divergence; a training loss that has hardly moved, though the metric is no better than that
-    of the constant answer."""
+def _of_the_loss(seen: Evidence, is_better: bool) -> str:
+    """Divergence; a training loss that has hardly moved, or not below what ignores the text, though
+    the metric is no better than that of the constant answer."""
     if not seen.curve:
-        return []
-    steps = int(seen.curve[-1]["step"])
+        return ""
     peak = max(line["learning_rate"] for line in seen.curve)
     first, lowest, last = _losses(seen)
     if last - lowest > _ROSE * first:
-        return [
+        return (
             f"diverged: the training loss rose from {lowest:.4f} to {last:.4f}; "
             f"--learning_rate={peak / 3:.1g}"
-        ]
-    constant = _constant_loss(seen)
-    if is_better or last < _MOVED * min(first, constant):
-        return []
-    moved = f"the training loss has hardly moved, from {first:.4f} to {last:.4f}"
-    if last > first / _MOVED:
-        moved = f"the training loss rose, from {first:.4f} to {last:.4f}"
-    if last < _MOVED * first:
-        moved = (
-            f"the training loss, {last:.4f}, is as if no text was read ({constant:.4f})"
         )
+    if is_better or last < _MOVED * min(first, _constant_loss(seen)):
+        return ""
+    moved = (
+        f"the training loss went from {first:.4f} to {last:.4f}, as if no text was read"
+    )
     usual = default_rate(seen.width, seen.is_pretrained)
     if peak < usual / 2:
-        return [f"{moved}: too low a rate; --learning_rate={usual:g}"]
-    return [f"{moved}: too few steps; --train_steps={3 * steps}"]
+        return f"{moved}: too low a rate; --learning_rate={usual:g}"
+    return f"{moved}: too few steps; --train_steps={3 * _steps(seen)}"
+
+
+def _steps(seen: Evidence) -> int:
+    return int(seen.curve[-1]["step"])
 
 
 def _losses(seen: Evidence) -> tuple[float, float, float]:
@@ -235,92 +211,112 @@ def _constant_loss(seen: Evidence) -> float:
     return float(np.mean(stats.entropy([shares, 1 - shares])))
 
 
-def _of_predictions(seen: Evidence) -> list[str]:
+def _rare_labels(seen: Evidence) -> str:
+    """Many labels of which a row has a few: none weighs more than its absence."""
+    gold = _gold(seen)
+    if gold is None or gold.ndim == 1 or gold.mean() >= _RARE or seen.class_weights:
+        return ""
+    return (
+        "each label is rare, and its absence alone is learned; --class_weights=balanced"
+    )
+
+
+def _never_predicted(seen: Evidence) -> str:
     """Labels that no row is predicted to have, although two or more have them: rare ones, or those
     above the threshold."""
     task, gold = seen.task, _labelled(seen)
     if gold is None:
-        return []
+        return ""
     names, values = task.class_names, np.asarray(seen.values)
     decided = _indicators(task, task.decide(values, seen.threshold))
     counts = gold.sum(axis=0)
     is_never = (counts > 1) & ~decided.any(axis=0)
     never = list(itertools.compress(names, is_never))
     if not never:
-        return []
+        return ""
     named = f"never predicted: {', '.join(never[:_LABELS_NAMED])}"
-    auc = seen.result.get("auc", math.nan)
     if task.label_shape:
         is_too_high, scores, share = not decided.any(), values, gold.mean()
     else:
         is_too_high = len(names) == 2 and never == [names[1]]
         scores, share = values[:, 1], gold[:, 1].mean()
+    auc = seen.result.get("auc", math.nan)
     if is_too_high and auc > _TOLD_APART:
         # The threshold that gives labels to as many rows as have them.
         threshold = np.quantile(scores, 1 - share)
-        return [
+        return (
             f"{named}; the labels are told apart (AUC {auc:.2f}), and the threshold of "
             f"{seen.threshold:g} is too high; --predict_threshold={threshold:.2g}"
-        ]
+        )
     # A label that is not rare needs no weight.
     few = len(gold) / len(names) / 2
     if counts[is_never].max() < few and not seen.class_weights:
-        return [f"{named}; --class_weights=balanced"]
-    return []
+        return f"{named}; --class_weights=balanced"
+    return ""
 
 
-def _overfitted(seen: Evidence, is_better: bool) -> list[str]:
+def _overfitted(seen: Evidence, is_better: bool) -> str:
     """Whether the loss of the evaluated rows rose while that of training fell."""
-    evaluated = []
-    for one in seen.evaluations:
-        if math.isfinite(one.get("loss", math.inf)):
-            evaluated.append(one)
+    evaluated = [one for one in seen.evaluations if math.isfinite(one["loss"])]
     if not seen.curve or not evaluated:
-        return []
+        return ""
     lowest = min(evaluated, key=lambda one: one["loss"])
     now = evaluated[-1]["loss"]
-    steps, (first, _, last) = int(seen.curve[-1]["step"]), _losses(seen)
+    first, _, last = _losses(seen)
     if now < 1.2 * lowest["loss"] or last > 0.5 * min(first, now):
-        return []
-    if is_better and seen.best_step > steps / 2:
-        return []
+        return ""
+    if is_better and seen.best_step > _steps(seen) / 2:
+        return ""
     # Those while training may be of other rows than the verdict's.
-    return [
+    return (
         f"overfitted: the training loss fell to {last:.4f}, and that of the evaluations while "
         f"training rose to {now:.4f}; --train_steps={lowest['step']}"
-    ]
+    )
 
 
 def _not_told_apart(seen: Evidence) -> str:
     share = seen.task.files.dev_share
     if seen.split == "dev" and share and share < 0.25:
         return f"too few rows to tell it from the constant answer; --dev_share={2 * share:g}"
-    if not seen.curve:
-        return "not better than the constant answer"
-    more = 3 * int(seen.curve[-1]["step"])
-    return f"not better than the constant answer; --train_steps={more}"
+    more = f"; --train_steps={3 * _steps(seen)}" if seen.curve else ""
+    return f"not better than the constant answer{more}"
 
 
-def _lacking(seen: Evidence) -> list[str]:
+def _lacking(seen: Evidence) -> str:
     """Labels that no evaluated row has."""
     gold = _labelled(seen)
     if gold is None:
-        return []
+        return ""
     lacking = list(itertools.compress(seen.task.class_names, gold.sum(axis=0) == 0))
     if not lacking:
-        return []
+        return ""
     named = ", ".join(lacking[:_LABELS_NAMED])
-    return [
-        f"{seen.split} has no row of {len(lacking)} labels ({named}); --dev_file with some"
-    ]
+    return f"{seen.split} has no row of {len(lacking)} labels ({named}); --dev_file with some"
+
+
+def _limit(seen: Evidence) -> str:
+    """What a training cannot learn from these rows: why a bag of words may be as good."""
+    if not seen.train_rows or _gold(seen) is None:
+        return ""
+    if not seen.is_pretrained:
+        return (
+            "from random weights: what words mean is known from these rows alone, as to a bag of "
+            "words; --init_checkpoint"
+        )
+    if seen.width < _KNOWS_LANGUAGE:
+        return (
+            f"a network of width {seen.width} knows little of the language, and a bag of words may "
+            "be as good; --init_checkpoint of a larger one"
+        )
+    return ""
 
 
 def _labelled(seen: Evidence) -> np.ndarray | None:
-    """Whether each row has each label, [n,L]; None: the predictions are not the probabilities of
-    these labels, or they name answers, of which a row may have fewer."""
+    """Whether each row has each label, [n,L]; None: there are no rows, the predictions are not the
+    probabilities of these labels, or they name answers, of which a row may have fewer."""
     task, gold = seen.task, _gold(seen)
     is_of_labels = task.labels and tuple(task.probabilities) == task.labels
-    if gold is None or not is_of_labels or task.columns.choices:
+    if not seen.rows or gold is None or not is_of_labels or task.columns.choices:
         return None
     return _indicators(task, gold)
 
