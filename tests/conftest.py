@@ -46,10 +46,10 @@ def pytest_sessionstart():
 def threads():
     """TensorFlow makes its threads once in a process: all tests of one have those of all cores,
     whichever comes first, also where a program would divide them."""
-    from xlnet.engine import estimator
+    from xlnet.engine import session
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(estimator, "divide_cores", lambda config, parts: None)
+        patched.setattr(session, "divide_cores", lambda config, parts: None)
         yield
 
 

@@ -9,8 +9,10 @@ from helpers import command
 from helpers.models import make_model
 
 import xlnet
-from xlnet.commands import fine_tuning, predict
+from xlnet.commands import predict
+from xlnet.finetuning import fine_tune
 from xlnet.runs import run_document
+from xlnet.support.errors import UserError
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 TABLE = "query\ttext_a\tname\tdocument\nq\tkamat\tb\trokmi\nq\tkamat\ta\tka\n"
@@ -91,13 +93,19 @@ def test_an_evaluation_has_the_precision_that_is_given(tmp_path, monkeypatch):
     resolved = dict(document.resolved, precision="bf16", data_dir=str(tmp_path))
     changed = dataclasses.replace(document, program="xlnet classify", resolved=resolved)
     run_document.write(model, changed)
-    seen = []
-    monkeypatch.setattr(
-        fine_tuning, "fine_tune", lambda run, device: seen.append(run.network)
-    )
-    predict.evaluate(predict.EvaluationSettings(model_dir=model, precision="fp32"))
-    predict.evaluate(predict.EvaluationSettings(model_dir=model))
-    assert [network.precision for network in seen] == ["fp32", "bf16"]
+    seen, resolve = [], fine_tune.resolve
+
+    def watched(*asked):
+        seen.append(resolve(*asked).model.network.precision)
+        raise UserError("resolved")
+
+    monkeypatch.setattr(fine_tune, "resolve", watched)
+    for precision in ("fp32", None):
+        with pytest.raises(UserError, match="resolved"):
+            predict.evaluate(
+                predict.EvaluationSettings(model_dir=model, precision=precision)
+            )
+    assert seen == ["fp32", "bf16"]
 
 
 def test_columns_of_other_names_are_given_by_the_flag_of_the_error(tmp_path, model_of):

@@ -12,7 +12,6 @@ from helpers.finetuning import assert_same
 from helpers.pretraining import curve, train, weights
 
 from xlnet.engine import progress
-from xlnet.engine.estimator import CheckpointOutputs
 from xlnet.pretraining.held_out import HeldOut
 
 RUN = dict(train_steps=6, save_steps=2, eval_steps=2, max_save=0, n_layer=1)
@@ -26,19 +25,10 @@ def run(place):
 
 @pytest.fixture(scope="module")
 def whole(place, run):
-    """An uninterrupted run in `whole`; the sessions of its evaluations."""
-    sessions, infer = [], CheckpointOutputs.__call__
-
-    def watched(self, *weights):
-        yield from infer(self, *weights)
-        sessions.append(self._session)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(CheckpointOutputs, "__call__", watched)
-        done = train(place, "whole", **run)
+    """An uninterrupted run in `whole`."""
+    done = train(place, "whole", **run)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("held out: step") == 4
-    return sessions
 
 
 def check_same(place, name):
@@ -131,16 +121,15 @@ def test_settings_that_change_what_is_learned_are_refused(place, run, whole):
 @pytest.mark.parametrize("step", (0, 2))
 def test_a_signal_ends_an_evaluation(place, run, whole, monkeypatch, step):
     """It is made when the run resumes."""
-    name, infer = f"cut_{step}", CheckpointOutputs.__call__
+    name, evaluate = f"cut_{step}", HeldOut.evaluate_step
 
-    def signalled(self, prefix, *initial):
-        for batch in infer(self, prefix, *initial):
-            yield batch
-            if not step or prefix and prefix.endswith(f"-{step}"):
-                os.kill(os.getpid(), signal.SIGTERM)
+    def signalled(self, at, prefix):
+        if at == step:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return evaluate(self, at, prefix)
 
     with monkeypatch.context() as patched:
-        patched.setattr(CheckpointOutputs, "__call__", signalled)
+        patched.setattr(HeldOut, "evaluate_step", signalled)
         done = train(place, name, **run)
     assert done.returncode == 75, done.stderr
     assert "stopped by SIGTERM; run the same command again" in done.stderr

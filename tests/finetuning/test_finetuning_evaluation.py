@@ -12,7 +12,8 @@ from helpers.finetuning import TOPICS, Workspace, make_vocabulary, weights
 
 from xlnet.engine import best_checkpoint
 from xlnet.engine.devices import connect
-from xlnet.engine.estimator import CheckpointOutputs
+from xlnet.engine.session import RestoredSession, in_parallel
+from xlnet.finetuning.model import Predictor
 from xlnet.settings.devices import DeviceSettings
 from xlnet.support.errors import UserError
 
@@ -88,13 +89,14 @@ def test_three_devices_answer_as_one(place, how):
 @pytest.mark.slow
 def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
     """And give what one device gives for the same checkpoints."""
-    used, infer = [], CheckpointOutputs.__call__
+    used, infer = [], Predictor.outputs
 
-    def watched(self, prefix):
-        used.append([copy["values"].device[-5:] for copy in self._copies])
-        return infer(self, prefix)
+    def watched(self, rows):
+        found = {copy._outputs["values"].device[-5:] for copy in self._copies}
+        used.append(sorted(found))
+        return infer(self, rows)
 
-    monkeypatch.setattr(CheckpointOutputs, "__call__", watched)
+    monkeypatch.setattr(Predictor, "outputs", watched)
     flags = arguments(
         place,
         model_dir=place.path("on_the_way"),
@@ -169,66 +171,59 @@ def make_checkpoint(directory, value):
         )
 
 
-def two_at_a_time(counts):
-    """An answer that comes when two devices have asked for it, or fails."""
+def two_at_a_time(sizes):
+    """Builds an answer that comes when two batches have asked for it, or fails."""
     meeting = threading.Barrier(2, timeout=60)
 
     def meet(number):
         meeting.wait()
-        counts.append(len(number))
+        sizes.append(len(number))
         return number
 
-    def answers(number):
+    def build():
+        asked = tf.placeholder(tf.int64, [None])
         weight = tf.get_variable("weight", initializer=0.0, use_resource=True)
-        number = tf.numpy_function(meet, [number], tf.int64)
-        return {"index": number, "values": tf.cast(number, tf.float32) * weight}
+        number = tf.numpy_function(meet, [asked], tf.int64)
+        values = tf.cast(number, tf.float32) * weight
+        return {"index": asked}, {"index": number, "values": values}
 
-    return answers
+    return build
 
 
-def test_all_devices_work_and_each_example_comes_once(tmp_path):
-    counts, devices = [], connect(DeviceSettings(num_core_per_host=2, device="cpu"))
+def batches(rows):
+    for begin in range(0, rows, 2):
+        yield {"index": np.arange(begin, min(begin + 2, rows))}
 
-    def make_batches():
-        def numbers():
-            return iter(range(counts.pop()))
 
-        return tf.data.Dataset.from_generator(numbers, tf.int64, []).batch(2)
-
-    answering = CheckpointOutputs(two_at_a_time(counts), make_batches, devices)
+def test_all_devices_work_and_each_batch_comes_once_in_order(tmp_path):
+    devices = connect(DeviceSettings(num_core_per_host=2, device="cpu"))
+    restored, sizes = RestoredSession(devices), []
+    copies = restored.copies("meet", two_at_a_time(sizes))
     for rows, value in ((7, 2), (3, 5), (7, 2)):  # other files, other checkpoints
-        counts[:] = [rows]
-        batches = list(answering(make_checkpoint(tmp_path, value)))
-        assert sorted(counts) == [1] + [2] * (rows // 2)
+        sizes.clear()
+        restored.restore(make_checkpoint(tmp_path, value))
+        found = [outputs for _, outputs in in_parallel(copies, batches(rows))]
+        assert sorted(sizes) == [1] + [2] * (rows // 2)
         number, values = (
-            np.concatenate([batch[name] for batch in batches])
+            np.concatenate([outputs[name] for outputs in found])
             for name in ("index", "values")
         )
-        assert sorted(number) == list(range(rows))
+        assert number.tolist() == list(range(rows))
         assert np.array_equal(values, number * value)
+    assert list(in_parallel(copies, batches(0))) == []
     (tmp_path / "weight-5.data-00000-of-00001").unlink()
     with pytest.raises(UserError, match="weight-5.data.*No such file"):
-        next(answering(str(tmp_path / "weight-5")))
+        restored.restore(str(tmp_path / "weight-5"))
 
 
 def test_a_cpu_answers_two_halves_of_a_batch_side_by_side(tmp_path):
     """The answers wait for each other, so that they come only where two are computed at once."""
-    counts, devices = [], connect(DeviceSettings(device="cpu"))
+    devices, sizes = connect(DeviceSettings(device="cpu")), []
     if devices.parallel_batches != 2:
         pytest.skip("one core: nothing runs side by side")
-
-    def make_batches():
-        def numbers():
-            return iter(range(counts.pop()))
-
-        return tf.data.Dataset.from_generator(numbers, tf.int64, []).batch(2)
-
-    answering = CheckpointOutputs(
-        two_at_a_time(counts), make_batches, devices, at_once=2
-    )
-    counts[:] = [8]
-    batches = list(answering(make_checkpoint(tmp_path, 3)))
-    assert counts == [2, 2, 2, 2]
-    assert sorted(np.concatenate([batch["index"] for batch in batches])) == list(
-        range(8)
-    )
+    restored = RestoredSession(devices, make_checkpoint(tmp_path, 3), at_once=2)
+    copies = restored.copies("meet", two_at_a_time(sizes))
+    found = list(in_parallel(copies, batches(8)))
+    assert sizes == [2, 2, 2, 2]
+    for batch, outputs in found:
+        assert np.array_equal(outputs["values"], 3.0 * batch["index"])

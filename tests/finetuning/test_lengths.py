@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from xlnet.finetuning.data import MOST_LENGTHS, compiled_multiple
 from xlnet.finetuning.resolve import derived, in_steps
+from xlnet.finetuning.run import MOST_LENGTHS, compiled_multiple
 from xlnet.runs import task_settings
 from xlnet.runs.run_document import RunDocument
 from xlnet.settings.finetuning import ClassifierSettings, TaskOptimizationSettings

@@ -10,8 +10,9 @@ from helpers import vocabulary
 from helpers.networks import sizes
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import checkpoint
+from xlnet.engine.devices import connect
+from xlnet.engine.session import RestoredSession
 from xlnet.inference.language_model import LanguageModel
-from xlnet.inference.session import RestoredSession
 from xlnet.model import heads, modeling
 from xlnet.runs import model_files, run_document
 from xlnet.settings.devices import DeviceSettings
@@ -49,7 +50,7 @@ class Pretrained:
     def model(self):
         found = model_files.read(str(self.folder))
         return LanguageModel(
-            found, RestoredSession(found.prefix, DeviceSettings(device="cpu"))
+            found, RestoredSession(connect(DeviceSettings(device="cpu")), found.prefix)
         )
 
     def _random_weights(self, seed):

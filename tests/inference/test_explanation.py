@@ -6,7 +6,7 @@ from helpers import command
 from helpers.models import make_model
 
 import xlnet
-from xlnet.finetuning.model import RowPredictor
+from xlnet.finetuning.model import Predictor
 from xlnet.inference import prediction
 from xlnet.support.errors import UserError
 
@@ -111,13 +111,13 @@ def test_of_a_long_text_what_was_read_is_explained(tmp_path, monkeypatch):
     cut = dict(max_seq_length=16, long_document="truncate")
     directory = make_model(tmp_path, "classification", **cut)
     with xlnet.load(directory, device="cpu") as model:
-        rows, values = [], RowPredictor.values
+        rows, values = [], Predictor.values
 
         def counted(self, asked):
             rows.extend(asked)
             return values(self, asked)
 
-        monkeypatch.setattr(RowPredictor, "values", counted)
+        monkeypatch.setattr(Predictor, "values", counted)
         found = model.explain(("kamat sol " * 1500, "mitel"))
         assert len(found.words) == 3001
         is_read = np.flatnonzero(found.weights)

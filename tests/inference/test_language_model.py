@@ -9,8 +9,9 @@ from helpers.language_model import Pretrained, hidden_in_order
 
 import xlnet
 from xlnet.engine import checkpoint
+from xlnet.engine.devices import connect
+from xlnet.engine.session import RestoredSession
 from xlnet.inference.language_model import LanguageModel
-from xlnet.inference.session import RestoredSession
 from xlnet.runs import model_files
 from xlnet.settings.devices import DeviceSettings
 from xlnet.support.errors import UserError
@@ -71,7 +72,7 @@ def test_what_cannot_be_asked_is_refused(causal, tmp_path, resolved, message):
     with pytest.raises(UserError, match=message):
         found = model_files.read(str(folder))
         LanguageModel(
-            found, RestoredSession(found.prefix, DeviceSettings(device="cpu"))
+            found, RestoredSession(connect(DeviceSettings(device="cpu")), found.prefix)
         )
 
 
@@ -111,7 +112,7 @@ def test_tokens_see_as_many_before_them_as_in_training(causal, tmp_path):
         )
     loaded = model_files.read(str(folder))
     network = LanguageModel(
-        loaded, RestoredSession(loaded.prefix, DeviceSettings(device="cpu"))
+        loaded, RestoredSession(connect(DeviceSettings(device="cpu")), loaded.prefix)
     )
     said = []
     for first in (3, 4):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from typing import TYPE_CHECKING
 
 from xlnet.commands import cli
 from xlnet.settings.devices import DeviceSettings, TaskDeviceSettings
@@ -17,10 +15,7 @@ from xlnet.settings.finetuning import (
     TaskSettings,
 )
 from xlnet.settings.network import NetworkSettings
-from xlnet.support import errors, system
-
-if TYPE_CHECKING:
-    from xlnet.runs.task_settings import TaskRun
+from xlnet.support import system
 
 
 def main(
@@ -29,79 +24,12 @@ def main(
     optimization: TaskOptimizationSettings,
     device: TaskDeviceSettings,
 ) -> None:
-    """Makes records, trains, evaluates and predicts as the settings say."""
-    from xlnet.runs import task_settings
-    from xlnet.tasks import known
+    system.import_tensorflow()
+    from xlnet.finetuning.fine_tune import fine_tune
 
     if cli.on_command_line("use_tpu"):  # as on the original's command lines for TPUs
         device = dataclasses.replace(device, num_core_per_host=1)
-    known.load(settings.own_module)
-    given = set(cli.given_names())
-    if isinstance(settings, SpanSettings):
-        # A training that resumes has the files that it began with.
-        resumes = settings.do_train and task_settings.read_model(settings.model_dir)
-        if settings.evaluates_predict_file and not resumes:
-            settings = dataclasses.replace(settings, dev_file=settings.predict_file)
-            given.add("dev_file")
-        if settings.do_prepro:
-            system.import_tensorflow()
-            from xlnet.finetuning import data
-
-            data.make_records(settings)
-            if not settings.does_run:
-                return
-    run = task_settings.resolve_run(settings, network, optimization, given)
-    fine_tune(run, device.devices())
-
-
-def fine_tune(run: TaskRun, device: DeviceSettings) -> None:
-    """Trains, evaluates and predicts as the settings of a run ask.
-
-    Raises:
-      UserError: something in the settings or the files is wrong.
-      Unfinished: a signal stopped the training, or what follows it.
-    """
-    system.import_tensorflow()
-    from xlnet.engine import devices, loop
-    from xlnet.engine.best_checkpoint import BestCheckpoint
-    from xlnet.finetuning import resolve
-    from xlnet.finetuning.data import TaskData
-    from xlnet.finetuning.evaluate import Evaluator
-    from xlnet.finetuning.model import TaskModel
-
-    settings, task = run.tuned.settings, run.tuned.task
-    data = TaskData(run.tuned, run.tokenizer)
-    resolve.check_files(run.tuned, data)
-    used = devices.connect(device, compiles_on_gpus=True)
-    resolve.check(run, used)
-
-    # Read all files before any work: bad rows are found first. Then train, evaluate and predict.
-    if settings.do_eval:
-        data.of_split(settings.eval_split, need_labels=True)  # which keeps them
-    to_predict = data.to_predict() if settings.do_predict else {}
-    model = TaskModel(run.config, run.tuned, run.network)
-    evaluator = Evaluator(model, data, used)
-    with contextlib.ExitStack() as stack:
-        if settings.do_train:
-            training = resolve.training_run(run, model, data, device, used)
-            selection = BestCheckpoint(
-                settings.model_dir,
-                task.metrics[0],
-                settings.patience,
-                lower_is_better=task.lower_is_better,
-            )
-            evaluates = bool(training.settings.eval_steps)
-            with errors.translated_errors(records=training.records.path):
-                loop.fit(training, selection, evaluator if evaluates else None)
-            evaluator.keep_threshold(selection.best() or {})
-            # A signal still means that the run is not done.
-            stack.enter_context(loop.StopSignal(ends_at_once=True))
-        if settings.do_eval:
-            evaluator.evaluate()
-        if settings.do_train or settings.do_eval:
-            evaluator.note_verdict()
-        if to_predict:
-            evaluator.predict(to_predict)
+    fine_tune(settings, network, optimization, device.devices(), cli.given_names())
 
 
 def classify() -> None:

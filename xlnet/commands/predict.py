@@ -2,32 +2,23 @@
 
 import dataclasses
 import os
-from typing import Any, Optional, get_args
+from typing import Any, Optional
 
-from xlnet.commands import cli, fine_tuning
+from xlnet.commands import cli
 from xlnet.settings import finetuning
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.fields import Settings, required, same_as, setting
+from xlnet.settings.fields import required, same_as, setting
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import RUN_NAME, OptimizationSettings
+from xlnet.support import system
 from xlnet.support.errors import wrong
 
 
 @dataclasses.dataclass(frozen=True)
-class FileSettings(Settings):
+class FileSettings(finetuning.FormSettings):
     """How a file is read, and where the model runs."""
 
     own_module: Optional[str] = same_as(finetuning.TaskSettings, "own_module")
-    encoding: Optional[str] = same_as(finetuning.TaskSettings, "encoding")
-    delimiter: Optional[str] = same_as(finetuning.TaskSettings, "delimiter")
-    quoting: Optional[str] = same_as(finetuning.TaskSettings, "quoting")
-    header: Optional[str] = same_as(finetuning.TaskSettings, "header")
-    input_format: Optional[str] = same_as(
-        finetuning.TaskSettings,
-        "input_format",
-        help="form of the input, if it is not that of its extension; text: a text a line; conll: a "
-        "word a line",
-    )
     # Columns of the file that are not called as in training.
     text_a_column: Optional[str] = same_as(
         finetuning.ClassifierSettings, "text_a_column", default=None
@@ -112,18 +103,18 @@ def evaluate(settings: EvaluationSettings) -> None:
 
 def run(settings: Any, **todo: Any) -> None:
     """Does with a model what the program of its type does with the settings `todo`."""
+    system.import_tensorflow()
+    from xlnet.finetuning.fine_tune import fine_tune
     from xlnet.runs import task_settings
     from xlnet.tasks import known
 
     # What the model is: its document names its type, which has a program of its own.
     document = task_settings.read_model(settings.model_dir)
-    if document is None or document.task is None:
+    if document is None:
         found = f"no {RUN_NAME} with a task in {settings.model_dir}"
         raise wrong("model_dir", found, "a directory that a fine-tuning program wrote")
     known.load(settings.own_module)
-    trained = known.type_of(document.task, document.path)
-    groups = get_args(finetuning.FineTuningSettings)
-    group = next(each for each in groups if each.program == trained.program)
+    group = task_settings.group_of(document)
     # The settings are those of that program; the model's are used for those that are not given.
     given = dict(todo, model_dir=settings.model_dir)
     for field in dataclasses.fields(FileSettings):
@@ -131,7 +122,7 @@ def run(settings: Any, **todo: Any) -> None:
         if value is None or field.name in ("own_module", "device", "precision"):
             continue
         if field.name not in group.__dataclass_fields__:
-            expected = f"nothing: type {trained.kind} has no such setting"
+            expected = f"nothing: {group.program} has no such setting"
             raise wrong(field.name, f"'{value}'", expected)
         given[field.name] = value
     names = set(given)
@@ -139,14 +130,12 @@ def run(settings: Any, **todo: Any) -> None:
         names.add("precision")
     chosen = group(**given)
     chosen.check()
-    resolved = task_settings.resolve_run(
+    fine_tune(
         chosen,
         NetworkSettings(precision=settings.precision),
         OptimizationSettings(),
+        DeviceSettings(device=settings.device).on_one_machine(),
         names,
-    )
-    fine_tuning.fine_tune(
-        resolved, DeviceSettings(device=settings.device).on_one_machine()
     )
 
 

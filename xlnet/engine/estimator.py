@@ -2,28 +2,21 @@
 
 On TensorFlow 2.15.1 every variable has the same bits as with `tf.estimator`
 (`tests/engine/test_estimator.py`). When a run saves, evaluates and stops is in `loop`.
-`CheckpointOutputs` predicts, on all devices of a run.
-
-Shape letters: m examples, B batch.
 """
 
 from __future__ import annotations
 
-import collections
-import concurrent.futures
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint
 from xlnet.engine.devices import (
     Devices,
-    divide_cores,
     local_parts,
     local_variable,
     mean_over_replicas,
@@ -141,7 +134,8 @@ class Training:
         try:
             values = self.monitored.run(self.fetches)
         except tf.errors.OutOfRangeError as e:
-            if not is_end_of_data(e):
+            # Failures to write or read a file, such as "File too large", are of the same class.
+            if "End of sequence" not in e.message:
                 raise
             found = (
                 f"the end of the data at step {self.step}: a batch could not be read"
@@ -247,108 +241,3 @@ class Estimator:
                 yield Training(
                     session, saver, fetches, parts, stops, host_monitor, int(begun)
                 )
-
-
-def is_end_of_data(error: tf.errors.OutOfRangeError) -> bool:
-    """Whether a data set has no more batches. Failures to write or read a file, such as "File too
-    large" of a checkpoint, are of the same class."""
-    return "End of sequence" in error.message
-
-
-# ---- outputs of a checkpoint
-
-
-class CheckpointOutputs:
-    """A copy of the network on each device, built once for all data and checkpoints of a run.
-
-    Each device takes the next batch as soon as it is free: the batches, and with them the outputs,
-    are those of a single device. EMA weights are used where a checkpoint has them.
-
-    Args:
-      outputs: function from a batch, a dict of tensors, to a dict of tensors [B,...]: the network
-        and what is computed of it. Its local variables, such as a memory, are zero at the start of
-        the batches and carried from one to the next: for one device.
-      input_fn: function that returns the batches; each call of the predictor reads them from their
-        start.
-      used: the devices.
-      seed: of the initial weights.
-      at_once: batches that each device predicts in parallel, each on its part of the cores, see
-        `Devices.parallel_batches`; 1 where local variables are carried or the process also trains.
-    """
-
-    def __init__(
-        self,
-        outputs: Callable[[dict[str, tf.Tensor]], dict[str, Any]],
-        input_fn: Callable[[], tf.data.Dataset],
-        used: Devices,
-        seed: int = 0,
-        at_once: int = 1,
-    ):
-        strategy = used.strategy or tf2.distribute.get_strategy()
-        with (
-            without_registered_gradients(),
-            tf.Graph().as_default() as graph,
-            strategy.scope(),
-        ):
-            tf.set_random_seed(seed)
-            with tf.device("/cpu:0"):
-                iterator = tf.data.make_initializable_iterator(input_fn())
-
-            def copy() -> dict[str, Any]:
-                with tf.device("/cpu:0"):
-                    batch = iterator.get_next()
-                return outputs(batch)  # the network
-
-            of_replicas = strategy.extended.call_for_each_replica(copy)
-            self._copies = strategy.experimental_local_results(of_replicas)
-            local = tf.local_variables_initializer()
-            self._begin = tf.group(local, iterator.initializer)
-            self._initialize = tf.global_variables_initializer()
-        config = used.session_config()
-        if at_once > 1:
-            divide_cores(config, at_once)
-        self._at_once = at_once
-        self._strategy = strategy
-        self._session = tf.Session(graph=graph, config=config)
-
-    def __call__(
-        self, prefix: str | None, init_checkpoint: str | None = None
-    ) -> Iterator[dict[str, Any]]:
-        """Yields the outputs for each batch, a dict of arrays.
-
-        Args:
-          prefix: of a checkpoint, a UserError if it is not complete; None: the initial weights.
-          init_checkpoint: where the initial weights are from; None: they are random.
-        """
-        with self._session.graph.as_default(), self._strategy.scope():
-            if prefix is not None:
-                checkpoint.restore(self._session, prefix, tf.global_variables())
-            else:
-                self._session.run(self._initialize)
-            if prefix is None and init_checkpoint:
-                checkpoint.start_from(self._session, init_checkpoint)
-        self._session.run(self._begin)
-        # Each device has as many batches in work as it predicts at once, until there are no more.
-        # Example: two devices with two batches in parallel each are 0, 1, 0, 1.
-        copies = self._at_once * list(self._copies)
-        with concurrent.futures.ThreadPoolExecutor(len(copies)) as pool:
-            running: collections.deque[Any] = collections.deque()
-            for fetches in copies:
-                running.append((fetches, pool.submit(self._session.run, fetches)))
-            while running:
-                fetches, future = running.popleft()
-                try:
-                    outputs = future.result()
-                except tf.errors.OutOfRangeError as e:
-                    if not is_end_of_data(e):
-                        raise
-                    continue
-                running.append((fetches, pool.submit(self._session.run, fetches)))
-                yield outputs
-
-
-def in_order(parts: Sequence[dict]) -> dict:
-    """Joins batches: dict of arrays [m,...] in the order of `index`, which is left out."""
-    joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    order = np.argsort(joined.pop("index"), kind="stable")
-    return {name: values[order] for name, values in joined.items()}

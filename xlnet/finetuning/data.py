@@ -1,20 +1,16 @@
-"""The data of a fine-tuning run: files to rows, read once and checked, to records, to batches."""
+"""The data of a fine-tuning run: files to rows, read once and checked, to records."""
 
 from __future__ import annotations
 
 import dataclasses
 import logging
-import math
 import os
 from collections.abc import Mapping, Sequence
 
-import tensorflow.compat.v1 as tf
-
-from xlnet.corpus import input_pipeline, record_files
+from xlnet.corpus import record_files
 from xlnet.corpus.tokenizer import Tokenizer
-from xlnet.runs import task_settings
 from xlnet.runs.task_settings import FineTunedTask
-from xlnet.settings.finetuning import SpanSettings, TaskSettings
+from xlnet.settings.finetuning import TaskSettings
 from xlnet.support import files, own_modules
 from xlnet.support.errors import wrong
 from xlnet.tasks import encoding
@@ -22,20 +18,6 @@ from xlnet.tasks.files import forms, parsing
 from xlnet.tasks.task import Row, expand_split, splits_of
 
 _log = logging.getLogger(__name__)
-
-# Of batches, where XLA compiles the step: it makes a program for each length.
-MOST_LENGTHS = 6
-
-
-def compiled_multiple(max_seq_length: int, multiple: int) -> int:
-    """The number of tokens to whose multiples the lengths of batches are rounded up, so that there
-    are at most `MOST_LENGTHS` lengths.
-
-    >>> compiled_multiple(128, 8)   # 24, 48, 72, 96, 120 and 128
-    24
-    """
-    step = math.ceil(max_seq_length / MOST_LENGTHS)
-    return multiple * math.ceil(step / multiple)
 
 
 def own_code(settings: TaskSettings) -> list[str]:
@@ -53,17 +35,10 @@ class TaskData:
         self._tuned = tuned
         self._settings, self._task = tuned.settings, tuned.task
         self.tokenizer = tokenizer
-        self._layout, self._padding = tuned.layout, tuned.padding
+        self._layout = tuned.layout
         self._read: dict[tuple[str, bool], Sequence[Row]] = {}
 
     # -- files
-
-    def has(self, split: str) -> bool:
-        """Whether the files of a split exist; a held-out split is part of the train file."""
-        names = [name.partition("_")[0] for name in splits_of(self._task)]
-        if split in ("train", "dev") and split not in names:
-            return False  # not an unknown name: the task has no such file
-        return all(map(os.path.exists, self.paths(split)))
 
     def paths(self, split: str) -> list[str]:
         """The files of a split, or directories of files; of a held-out one the train file."""
@@ -85,9 +60,13 @@ class TaskData:
     def can_evaluate(self) -> bool:
         """Whether there is a file to evaluate on while training, or `eval_steps` is given: then a
         missing file is an error."""
-        return self._settings.eval_steps is not None or self.has(
-            self._settings.eval_split
-        )
+        split = self._settings.eval_split
+        if self._settings.eval_steps is not None:
+            return True
+        names = [name.partition("_")[0] for name in splits_of(self._task)]
+        if split == "dev" and split not in names:
+            return False  # not an unknown name: the task has no such file
+        return all(map(os.path.exists, self.paths(split)))
 
     # -- files to rows
 
@@ -122,7 +101,7 @@ class TaskData:
             rows_of[name] = parsing.read_to_predict(self._task, path)
         return rows_of
 
-    # -- training: rows to records, records to batches
+    # -- training: rows to records
 
     def records(self, rows: Sequence[Row]) -> encoding.Records:
         """The records of the rows to train on. Where they are written, warns if the vocabulary or
@@ -135,81 +114,17 @@ class TaskData:
             rows,
             self.tokenizer,
             self._layout,
-            self._features(),
+            self.features(),
             task.encode,
             (task.labels, options, *own_code(settings)),
         )
 
-    def batches(
-        self,
-        made: encoding.Records,
-        batch_size: int,
-        start: int,
-        replicas: int,
-        is_compiled: bool,
-    ) -> tf.data.Dataset:
-        """Shuffled batches of records to train on.
-
-        Which rows a step has follows from the seed and its number alone: a resumed run begins at
-        `start` without reading the batches before.
-
-        Args:
-          made: the records.
-          batch_size: examples per step, over all replicas.
-          start: the first step.
-          replicas: each gets a part of a batch.
-          is_compiled: whether XLA compiles what reads the batches, once for each length: they have
-            then at most `MOST_LENGTHS` lengths.
-        """
-        length, padding = self._layout.max_seq_length, self._padding
-        multiple = padding.multiple
-        if is_compiled:
-            multiple = compiled_multiple(length, multiple)
-        batches = input_pipeline.finetuning_batches(
-            made.path,
-            self._features(),
-            row_length=length,
-            multiple=multiple,
-            pads=padding.side,
-            token_features=padding.token_features,
-            num_examples=made.count,
-            batch_size=batch_size,
-            shuffle_seed=self._settings.seed,
-            start_step=start,
-        )
-        return input_pipeline.for_replicas(batches, replicas)
-
-    def _features(self) -> tuple:
+    def features(self) -> tuple:
         """Those of a record to train on."""
         task, length = self._task, self._layout.max_seq_length
         return record_files.finetuning_features(
             length, task.features(length), task.num_choices(True)
         )
-
-
-def make_records(settings: SpanSettings) -> None:
-    """Makes the records of the train file; for `--do_prepro` of the original."""
-    task_settings.require(settings, "spiece_model_file", "output_dir")
-    if not settings.train_file:
-        task_settings.require(settings, "data_dir")
-    task_settings.check_directories(settings)
-    tokenizer = Tokenizer(
-        settings.spiece_model_file, settings.uncased, settings.keep_accents
-    )
-    task_settings.check_columns(settings)
-    before = None
-    if settings.model_dir:
-        before = task_settings.read_model(settings.model_dir)
-    tuned = FineTunedTask(task_settings.task_of_run(settings, before), settings)
-    data = TaskData(tuned, tokenizer)
-    rows = data.to_train()
-    made = data.records(rows)
-    _log.info(
-        "train: %d rows, %d records: %s",
-        len(rows),
-        made.count,
-        made.path,
-    )
 
 
 # ---- texts that occur more than once

@@ -1,4 +1,4 @@
-"""From the settings of a task to a fine-tuning run: what is read and checked."""
+"""From the settings of a command line to a fine-tuning run: what is found, read and checked."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ import dataclasses
 import logging
 import math
 import os
+from collections.abc import Collection
 
-from xlnet.corpus.tokenizer import SPIECE_NAME
-from xlnet.engine import best_checkpoint, checkpoint
-from xlnet.engine.devices import Devices
+from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
+from xlnet.engine import best_checkpoint, checkpoint, devices
 from xlnet.finetuning.data import TaskData, note_repeated_texts, own_code
 from xlnet.finetuning.model import TaskModel
-from xlnet.finetuning.run import FineTuningRun
+from xlnet.finetuning.run import FineTuningRun, TaskRun
 from xlnet.finetuning.verdict import default_rate
 from xlnet.runs import run_document, task_settings
-from xlnet.runs.task_settings import AnySettings, FineTunedTask, TaskRun
+from xlnet.runs.task_settings import AnySettings, FineTunedTask
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.network import CONFIG_NAME
+from xlnet.settings.fields import HelpGroup
+from xlnet.settings.finetuning import FineTuningSettings, SpanSettings, TaskSettings
+from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, OptimizationSettings
 from xlnet.support import files
 from xlnet.support.errors import wrong
-from xlnet.tasks import contract
+from xlnet.tasks import contract, known
 from xlnet.tasks.files import forms
 from xlnet.tasks.task import expand_split
 
@@ -32,26 +34,81 @@ _MOST_UNLOGGED = 50  # steps of a log line
 _WARM_UP = 0.1  # of the steps, by default
 
 
-def training_run(
-    run: TaskRun,
-    model: TaskModel,
-    data: TaskData,
-    device_settings: DeviceSettings,
-    devices: Devices,
-) -> FineTuningRun:
-    """The training that the settings and the rows say.
+def resolve(
+    settings: FineTuningSettings,
+    network: NetworkSettings,
+    optimization: OptimizationSettings,
+    device: DeviceSettings,
+    given: Collection[str],
+) -> TaskRun:
+    """The run that a command line and its model directory say, checked as far as that is possible
+    before the files of the task are read.
 
     Args:
-      run: the task and the settings.
-      model: the network with the task's output layer.
-      data: the files of the task.
-      device_settings: which devices were asked for.
-      devices: those of the run.
+      settings: as given, or their defaults, like the next three.
+      network: how the network is run.
+      optimization: of the optimizer.
+      device: which devices are asked for.
+      given: names of the settings that the user gave, at any value.
+
+    Raises:
+      UserError: something does not fit; nothing was written.
+    """
+    before = task_settings.read_model(settings.model_dir)
+    settings, network, optimization = task_settings.inherited_settings(
+        settings, network, optimization, given, before
+    )
+    check_directories(settings)
+    config = XLNetConfig(json_path=settings.model_config_path)
+    tokenizer = task_settings.read_vocabulary(settings, config)
+    check_columns(settings)
+    task = task_settings.task_of_run(settings, before)
+    document = task_settings.document_of(settings, network, task, tokenizer)
+    tuned = FineTunedTask(task, settings)
+    data = TaskData(tuned, tokenizer)
+    check_files(tuned, data)
+    run = TaskRun(
+        TaskModel(config, tuned, network),
+        optimization,
+        data,
+        devices.connect(device, compiles_on_gpus=True),
+        dataclasses.replace(document, program=settings.program),
+    )
+    check(run)
+    return run
+
+
+def make_records(settings: SpanSettings) -> None:
+    """Makes the records of the train file; for `--do_prepro` of the original."""
+    task_settings.require(settings, "spiece_model_file", "output_dir")
+    if not settings.train_file:
+        task_settings.require(settings, "data_dir")
+    check_directories(settings)
+    tokenizer = Tokenizer(
+        settings.spiece_model_file, settings.uncased, settings.keep_accents
+    )
+    check_columns(settings)
+    before = None
+    if settings.model_dir:
+        before = task_settings.read_model(settings.model_dir)
+    tuned = FineTunedTask(task_settings.task_of_run(settings, before), settings)
+    data = TaskData(tuned, tokenizer)
+    rows = data.to_train()
+    path, count = data.records(rows)
+    _log.info("train: %d rows, %d records: %s", len(rows), count, path)
+
+
+# ---- a training
+
+
+def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
+    """The training that a run and its rows say. device: which devices were asked for.
 
     Raises:
       UserError: something does not fit; nothing was written but records.
     """
     # Read the rows of all files: bad ones are found before hours of work.
+    model, data, devices = run.model, run.data, run.devices
     settings, task = model.tuned.settings, model.tuned.task
     rows = data.to_train()
     settings, optimization = derived(
@@ -86,9 +143,7 @@ def training_run(
 
     # Check that the settings are those of the run that is resumed. Its vocabulary and architecture
     # are the copies in its directory.
-    resolved = run_document.values_of(
-        (given, model.network, optimization, device_settings)
-    )
+    resolved = run_document.values_of((given, model.network, optimization, device))
     resolved["spiece_model_file"] = os.path.join(settings.model_dir, SPIECE_NAME)
     resolved["model_config_path"] = os.path.join(settings.model_dir, CONFIG_NAME)
     read = {
@@ -100,15 +155,15 @@ def training_run(
         document, model.config, data.tokenizer, settings.allow_changes
     )
     return FineTuningRun(
-        settings,
-        optimization,
         model,
+        optimization,
         data,
+        devices,
+        document,
+        settings,
         rows,
         data.records(rows),
         class_weights,
-        devices,
-        document,
     )
 
 
@@ -190,37 +245,66 @@ def in_steps(settings: AnySettings, num_rows: int, train_steps: int) -> AnySetti
     )
 
 
+# ---- what is wrong before any file is read
+
+
+def check_directories(settings: TaskSettings) -> None:
+    """Raises UserError for directories that do not exist, are files, or cannot be written to:
+    before hours of work, not after."""
+    if settings.data_dir and not os.path.exists(settings.data_dir):
+        found = f"no such file or directory: {settings.data_dir}"
+        raise wrong("data_dir", found, "one that exists")
+    written = {"output_dir": settings.output_dir}
+    if settings.do_train:
+        written["model_dir"] = settings.model_dir
+    if settings.do_predict and not settings.output:
+        flag = "predict_dir" if settings.predict_dir else "model_dir"
+        written[flag] = getattr(settings, flag)
+    for flag, path in written.items():
+        if path and os.path.isfile(path):
+            raise wrong(flag, f"the file {path}", "a directory")
+        if path:
+            files.require_writable(path, flag)
+
+
+def check_columns(settings: TaskSettings) -> None:
+    """Raises UserError for columns of own files that are given for a known task."""
+    if known.canonical_name(settings.task_name) == known.CUSTOM:
+        return
+    task = known.find_task(settings.task_name)
+    for field in dataclasses.fields(settings):
+        is_column = field.metadata["help_group"] is HelpGroup.COLUMNS
+        if is_column and getattr(settings, field.name) != field.default:
+            expected = f"none: the columns of task {task.name} are known"
+            raise wrong(field.name, repr(getattr(settings, field.name)), expected)
+
+
 def check_files(tuned: FineTunedTask, data: TaskData) -> None:
     """Raises UserError where a task has too few or too many files, or one would be overwritten."""
     settings, task = tuned.settings, tuned.task
-    if settings.do_train and not data.can_evaluate():
-        settings.check_without_evaluations(f"file {settings.eval_split} to evaluate on")
-    output = settings.output
-    to_predict = settings.predict_file
-    if settings.do_predict and output and not to_predict:
+    if settings.do_train and settings.patience and not data.can_evaluate():
+        found = f"no file {settings.eval_split} to evaluate on"
+        raise wrong("patience", found, "evaluations while training")
+    if not settings.output:
+        return
+    paths = forms.each_path(settings.predict_file or "")
+    if not paths:
         parts = expand_split(task, settings.predict_split)
         if len(parts) > 1:
             raise wrong("output", "one file", f"predict_dir for {', '.join(parts)}")
-        if data.has(parts[0]):  # if not, the error is that of reading it
-            to_predict = data.paths(parts[0])[0]
-    if settings.do_predict and output and output != "-":
-        read = [settings.predict_file or ""]
-        if settings.data_dir or settings.named_files:
-            for names in task.files.by_split.values():
-                read.append(forms.find_file(settings.data_dir, names))
-        paths = [path for found in read for path in forms.each_path(found)]
-        files.check_output(
-            output,
-            [each for path in paths for each in task.files_of(path)],
-            "output",
-        )
+    if settings.data_dir or settings.named_files:
+        for split in task.files.by_split:
+            paths += data.paths(split)
+    read = [each for path in paths for each in task.files_of(path)]
+    files.check_output(settings.output, read)
 
 
-def check(run: TaskRun, devices: Devices) -> None:
+def check(run: TaskRun) -> None:
     """Raises UserError for settings that contradict the network, the task or the devices, and for
     a model directory or initial weights of something else than this run."""
     # The settings.
-    settings, task, config = run.tuned.settings, run.tuned.task, run.config
+    tuned, config = run.model.tuned, run.model.config
+    settings, task = tuned.settings, tuned.task
     if settings.freeze_layers > config.n_layer:
         raise wrong(
             "freeze_layers", settings.freeze_layers, f"at most {config.n_layer}"
@@ -232,13 +316,10 @@ def check(run: TaskRun, devices: Devices) -> None:
             f"0: {task.name} has no classes",
         )
     if settings.do_train and settings.train_batch_size:
-        devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
+        run.devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
 
     # The weights.
     found = best_checkpoint.best_or_newest(settings.model_dir)
-    if not found and not settings.do_train:
-        nothing = f"no checkpoint in {settings.model_dir}"
-        raise wrong("model_dir", nothing, "a trained model", "--do_train")
     for directory in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
         task_settings.check_trained_for(directory, run.document, settings)
     if found:

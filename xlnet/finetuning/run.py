@@ -1,4 +1,5 @@
-"""A fine-tuning run: its training step on each replica, its batches, what it reports.
+"""A fine-tuning run: its training step on each replica, its batches, what it reports. `TaskRun` is
+what it has in common with an evaluation and a prediction.
 
 Shape letters as in `modeling`; b examples of this replica.
 """
@@ -6,12 +7,14 @@ Shape letters as in `modeling`; b examples of this replica.
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, Callable
 
 import tensorflow.compat.v1 as tf
 
+from xlnet.corpus import input_pipeline
 from xlnet.engine import optimizer, train_step
 from xlnet.engine.devices import Devices, mean_over_replicas, replica_index
 from xlnet.engine.estimator import EstimatorSpec
@@ -27,32 +30,45 @@ from xlnet.tasks.contract import LossOptions
 from xlnet.tasks.encoding import Records
 from xlnet.tasks.task import Row
 
+# Of batches, where XLA compiles the step: it makes a program for each length.
+MOST_LENGTHS = 6
+
 
 @dataclasses.dataclass(frozen=True)
-class FineTuningRun:
-    """A run once `resolve` has made it: rows are read and checked, lengths are in steps.
+class TaskRun:
+    """A run of fine-tuning, evaluation or prediction once `resolve` has made it: nothing here or
+    below knows what was given on the command line, and what is from the directory.
 
     Attributes:
-      settings: of the task, and of the run.
+      model: the network with the task's output layer; the task and the settings.
       optimization: of the optimizer.
-      model: the network with the task's output layer.
-      data: the files of the task.
-      rows: to train on.
-      records: of these rows.
-      class_weights: floats [L], weights of the examples by their label; None: all 1.
+      data: the files of the task, and the vocabulary.
       devices: of the run.
       document: what the model directory says of the run.
     """
 
-    settings: FineTuningSettings
-    optimization: OptimizationSettings
     model: TaskModel
+    optimization: OptimizationSettings
     data: TaskData
+    devices: Devices
+    document: RunDocument
+
+
+@dataclasses.dataclass(frozen=True)
+class FineTuningRun(TaskRun):
+    """A training: rows are read and checked, lengths are in steps.
+
+    Attributes:
+      settings: of the task, and of the run.
+      rows: to train on.
+      records: of these rows.
+      class_weights: floats [L], weights of the examples by their label; None: all 1.
+    """
+
+    settings: FineTuningSettings
     rows: Sequence[Row]
     records: Records
     class_weights: list[float] | None
-    devices: Devices
-    document: RunDocument
 
     # -- the step
 
@@ -106,13 +122,28 @@ class FineTuningRun:
         return "examples", self.settings.train_batch_size
 
     def batches(self, start: int) -> tf.data.Dataset:
-        return self.data.batches(
-            self.records,
-            self.settings.train_batch_size,
-            start,
-            self.devices.replicas,
-            self.devices.xla,
+        """Shuffled batches of the records from the step `start` on, divided among the replicas.
+
+        Which rows a step has follows from the seed and its number alone: a resumed run does not
+        read the batches before.
+        """
+        length, padding = self.settings.max_seq_length, self.model.tuned.padding
+        multiple = padding.multiple
+        if self.devices.xla:
+            multiple = compiled_multiple(length, multiple)
+        batches = input_pipeline.finetuning_batches(
+            self.records.path,
+            self.data.features(),
+            row_length=length,
+            multiple=multiple,
+            pads=padding.side,
+            token_features=padding.token_features,
+            num_examples=self.records.count,
+            batch_size=self.settings.train_batch_size,
+            shuffle_seed=self.settings.seed,
+            start_step=start,
         )
+        return input_pipeline.for_replicas(batches, self.devices.replicas)
 
     def write_document(self) -> None:
         directory, config = self.settings.model_dir, self.model.config
@@ -139,8 +170,6 @@ class FineTuningRun:
             "precision": str(self.model.network.run_config(is_training=True).precision),
             "task": f"{task.name}: {len(self.rows):,} examples{held_out}",
             "labels": labels,
-            "rate": f"{self.optimization.learning_rate:g}",
-            "length": f"{settings.max_seq_length} tokens, {settings.long_document}",
             "epochs": (
                 f"{epochs:,.1f}; evaluated every {settings.eval_steps:,} steps (0: never), saved "
                 f"every {settings.save_steps:,}, the last {settings.max_save} kept (0: all)"
@@ -149,6 +178,17 @@ class FineTuningRun:
                 (settings, self.model.network, self.optimization)
             ),
         }
+
+
+def compiled_multiple(max_seq_length: int, multiple: int) -> int:
+    """The number of tokens to whose multiples the lengths of batches are rounded up, so that there
+    are at most `MOST_LENGTHS` lengths.
+
+    >>> compiled_multiple(128, 8)   # 24, 48, 72, 96, 120 and 128
+    24
+    """
+    step = math.ceil(max_seq_length / MOST_LENGTHS)
+    return multiple * math.ceil(step / multiple)
 
 
 def frozen(count: int) -> Callable[..., Any]:

@@ -13,8 +13,9 @@ import numpy as np
 
 from xlnet.corpus.offsets import align
 from xlnet.corpus.tokenizer import Tokenizer, is_text
-from xlnet.finetuning.model import RowPredictor, TaskModel, placeholders
-from xlnet.inference import session
+from xlnet.engine.devices import connect
+from xlnet.engine.session import RestoredSession
+from xlnet.finetuning.model import Predictor, TaskModel
 from xlnet.inference.language_model import LanguageModel
 from xlnet.runs.model_files import LoadedModel
 from xlnet.runs.task_settings import FineTunedTask
@@ -98,7 +99,9 @@ class Inference:
         self.loaded = loaded
         self.tokenizer = loaded.tokenizer
         self.batch_size, self.most_tokens = batch_size, most_tokens
-        self.session = session.RestoredSession(loaded.prefix, device)
+        # Each process of a launcher, such as srun, has a model of its own.
+        devices = connect(device.on_one_machine())
+        self.session = RestoredSession(devices, loaded.prefix)
         self._has_noted_cut = False
         self._lock = threading.Lock()
         self._language_model: LanguageModel | None = None
@@ -113,18 +116,12 @@ class Inference:
             raise wrong("model", found, f"one with the method {verb}")
         return tuned
 
-    def predictor(self) -> RowPredictor:
+    def predictor(self) -> Predictor:
         """Predicts rows with the output layer of the task."""
-        tuned, loaded = self.tuned(), self.loaded
-
-        def build() -> tuple[session.Tensors, session.Tensors]:
-            inputs = placeholders(tuned)
-            model = TaskModel(loaded.config, tuned, loaded.network)
-            return inputs, model.outputs(inputs)
-
-        subgraph = self.session.subgraph("task", build)
-        return RowPredictor(
-            tuned, self.tokenizer, subgraph, self.batch_size, self.most_tokens
+        loaded = self.loaded
+        model = TaskModel(loaded.config, self.tuned(), loaded.network)
+        return Predictor(
+            model, self.tokenizer, self.session, self.batch_size, self.most_tokens
         )
 
     def language_model(self) -> LanguageModel:

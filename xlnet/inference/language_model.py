@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from xlnet.engine import train_step
-from xlnet.inference.session import (
+from xlnet.engine.session import (
     RestoredSession,
     Subgraph,
     Tensors,

@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import train_step
+from xlnet.engine.session import Subgraph, Tensors, require_finite
 from xlnet.inference.inference import (
     Call,
     Computed,
@@ -19,7 +20,6 @@ from xlnet.inference.inference import (
     count_unknown,
     example_of,
 )
-from xlnet.inference.session import Subgraph, Tensors, require_finite
 from xlnet.model import modeling
 from xlnet.runs.model_files import LoadedModel
 from xlnet.support.errors import wrong

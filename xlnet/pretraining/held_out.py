@@ -6,7 +6,6 @@ Shape letters: B batch, P target positions.
 
 from __future__ import annotations
 
-import functools
 import logging
 import math
 from collections.abc import Sequence
@@ -17,8 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.corpus.processes import progress
 from xlnet.engine import checkpoint
-from xlnet.engine.devices import Devices
-from xlnet.engine.estimator import CheckpointOutputs
+from xlnet.engine.devices import Devices, without_registered_gradients
 from xlnet.pretraining.run import PretrainingRun
 from xlnet.runs import run_document
 
@@ -56,12 +54,19 @@ class HeldOut:
         parts = run.devices.replicas * settings.grad_accum_steps
         most = max(1, settings.train_batch_size // parts)
         batch_size = max(n for n in range(1, most + 1) if manifest.num_streams % n == 0)
-        self._outputs_of = CheckpointOutputs(
-            functools.partial(outputs, run),
-            lambda: run.held_out_batches(batch_size),
-            Devices(None, gpus=run.devices.gpus[:1]),
-            settings.seed,
-        )
+        self._batch_size = batch_size
+        with without_registered_gradients(), tf.Graph().as_default() as graph:
+            tf.set_random_seed(settings.seed)
+            with tf.device("/cpu:0"):
+                dataset = run.held_out_batches(batch_size)
+                iterator = tf.data.make_initializable_iterator(dataset)
+                batch = iterator.get_next()
+            self._outputs = outputs(run, batch)
+            self._initialize = tf.global_variables_initializer()
+            # The memories are zero where the batches begin.
+            self._begin = [tf.local_variables_initializer(), iterator.initializer]
+        device = Devices(None, gpus=run.devices.gpus[:1])
+        self._session = tf.Session(graph=graph, config=device.session_config())
 
     def evaluate_step(self, step: int, prefix: str | None) -> dict[str, Any]:
         """Logs and returns the mean loss [nats per target] and the metrics derived from it.
@@ -70,11 +75,20 @@ class HeldOut:
           step: of the checkpoint.
           prefix: of the checkpoint; None: the initial weights.
         """
+        session = self._session
+        with session.graph.as_default():
+            if prefix is not None:
+                checkpoint.restore(session, prefix, tf.global_variables())
+            else:
+                session.run(self._initialize)
+                if self._init_checkpoint:
+                    checkpoint.start_from(session, self._init_checkpoint)
+        session.run(self._begin)
         batches = []
         with progress("held out", self._windows, " sequences") as add:
-            for batch in self._outputs_of(prefix, self._init_checkpoint):
-                batches.append(batch)
-                add(len(batch["weights"]))
+            for _ in range(self._windows // self._batch_size):
+                batches.append(session.run(self._outputs))
+                add(self._batch_size)
         result = _result(batches)
         next_segment = ""
         if "next_segment_accuracy" in result:

@@ -12,13 +12,7 @@ from xlnet.runs import run_document, task_settings
 from xlnet.runs.run_document import RunDocument
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.fields import check_value, field_of
-from xlnet.settings.finetuning import (
-    ClassifierSettings,
-    FineTuningSettings,
-    SpanSettings,
-    TaggerSettings,
-    TaskSettings,
-)
+from xlnet.settings.finetuning import FineTuningSettings, TaskSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
@@ -27,12 +21,6 @@ from xlnet.tasks import known
 
 # Of a model that is only pretrained: that of its pretraining [tokens].
 MAX_SEQ_LENGTH = 512
-
-_SETTINGS: dict[str, type[ClassifierSettings | TaggerSettings | SpanSettings]] = {
-    ClassifierSettings.program: ClassifierSettings,
-    TaggerSettings.program: TaggerSettings,
-    SpanSettings.program: SpanSettings,
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,15 +97,15 @@ def read(
     settings: Any = TaskSettings(**given)
     if run and is_tuned:
         with run_document.malformed_as_user_error(run.path):
-            settings = _settings_to_predict(run, given)
+            settings, network = _inherited(run, network, given)
+    elif run:
+        (network,), _ = run_document.inherit((network,), (), run, of_run=False)
     settings = task_settings.with_own_files(settings, home)
     for name, file in task_settings.OWN_FILES.items():
         if not getattr(settings, name):
             raise wrong("model", f"no {file} in {home}", "one", f"--{name}")
     config = XLNetConfig(json_path=settings.model_config_path)
     tokenizer = task_settings.read_vocabulary(settings, config)
-    if run:
-        (network,), _ = run_document.inherit((network,), (), run, of_run=False)
     checkpoint.check_config(prefix, config)
     if not (run and is_tuned):
         return LoadedModel(
@@ -134,25 +122,23 @@ def read(
     )
 
 
-def _settings_to_predict(run: RunDocument, given: dict[str, Any]) -> FineTuningSettings:
+def _inherited(
+    run: RunDocument, network: NetworkSettings, given: dict[str, Any]
+) -> tuple[FineTuningSettings, NetworkSettings]:
     """The settings of a run that predicts with a fine-tuned model."""
     # A file from a stranger: only what is checked here and by `inherited_settings` is used.
-    stored = run.task or {}
-    its_type = known.type_of(stored, run.path)
-    labels = stored["labels"]
-    are_names = (
-        isinstance(labels, list)
-        and labels
-        and all(isinstance(label, str) for label in labels)
-    )
+    its_type = known.type_of(run.task or {}, run.path)
+    labels = (run.task or {})["labels"]
+    are_names = isinstance(labels, list) and {type(each) for each in labels} == {str}
     if its_type.has_labels and not are_names:
         raise wrong(f"{run.path}: labels", repr(labels), "a list of names")
-    settings = _SETTINGS[its_type.program](do_predict=True, predict_file="-", **given)
+    group = task_settings.group_of(run)
+    settings = group(do_predict=True, predict_file="-", **given)
     names = [name for name, value in given.items() if value]
-    resolved = task_settings.inherited_settings(
-        settings, NetworkSettings(), OptimizationSettings(), names, run
+    inherited = task_settings.inherited_settings(
+        settings, network, OptimizationSettings(), names, run
     )
-    return resolved[0]
+    return inherited[0], inherited[1]
 
 
 def _objective(run: RunDocument | None) -> str:

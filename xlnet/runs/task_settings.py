@@ -11,13 +11,13 @@ import glob
 import logging
 import os
 from collections.abc import Collection
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
-from xlnet.settings.fields import HelpGroup, check_value, field_of
-from xlnet.settings.finetuning import FineTuningSettings, TaskSettings
+from xlnet.settings.fields import check_value, field_of
+from xlnet.settings.finetuning import FineTuningSettings, FormSettings, TaskSettings
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, CACHE, RUN_NAME, OptimizationSettings
 from xlnet.support import files
@@ -28,7 +28,6 @@ from xlnet.tasks.contract import Task
 _log = logging.getLogger(__name__)
 
 OWN_FILES = {"model_config_path": CONFIG_NAME, "spiece_model_file": SPIECE_NAME}
-_FORM = ("input_format", "encoding", "delimiter", "quoting", "header")
 _ROUND_TO = 8  # lengths of batches are multiples of it [tokens]
 
 # Entries of the section `task` that the weights depend on.
@@ -68,28 +67,6 @@ class FineTunedTask:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class TaskRun:
-    """A run of fine-tuning, evaluation or prediction once it is resolved: nothing below it knows
-    what was given on the command line, and what is from the directory.
-
-    Attributes:
-      tuned: the task and the settings.
-      network: how the network is run.
-      optimization: of the optimizer.
-      config: the architecture.
-      tokenizer: the vocabulary, and how text is cleaned.
-      document: that of the run, but for what its files say.
-    """
-
-    tuned: FineTunedTask
-    network: NetworkSettings
-    optimization: OptimizationSettings
-    config: XLNetConfig
-    tokenizer: Tokenizer
-    document: RunDocument
-
-
 # ---- where a model is
 
 
@@ -105,31 +82,16 @@ def read_model(model_dir: str) -> RunDocument | None:
     return None
 
 
+def group_of(document: RunDocument) -> Any:
+    """The settings of the program that trained a model, one of `FineTuningSettings`."""
+    trained = known.type_of(document.task or {}, document.path)
+    for group in get_args(FineTuningSettings):
+        if group.program == trained.program:
+            return group
+    raise AssertionError(trained.program)
+
+
 # ---- the settings of a run
-
-
-def resolve_run(
-    settings: FineTuningSettings,
-    network: NetworkSettings,
-    optimization: OptimizationSettings,
-    given: Collection[str],
-) -> TaskRun:
-    """The run that a command line and its model directory say, checked as far as that is possible
-    without the data. Arguments and errors as for `inherited_settings`."""
-    before = read_model(settings.model_dir)
-    settings, network, optimization = inherited_settings(
-        settings, network, optimization, given, before
-    )
-    check_directories(settings)
-    config = XLNetConfig(json_path=settings.model_config_path)
-    tokenizer = read_vocabulary(settings, config)
-    check_columns(settings)
-    task = task_of_run(settings, before)
-    document = dataclasses.replace(
-        document_of(settings, network, task, tokenizer), program=settings.program
-    )
-    tuned = FineTunedTask(task, settings)
-    return TaskRun(tuned, network, optimization, config, tokenizer, document)
 
 
 def inherited_settings(
@@ -201,7 +163,8 @@ def inherited_settings(
 
 def _check_form(asked: TaskSettings, settings: TaskSettings) -> None:
     """Raises UserError where a file to predict would be read in the form of the run's files."""
-    for name in _FORM:
+    for field in dataclasses.fields(FormSettings):
+        name = field.name
         value = getattr(settings, name)
         if asked.predict_file and value != getattr(asked, name):
             found = f"{name} '{value}' of the files that the model was trained on"
@@ -227,37 +190,6 @@ def _check_program(
         asked = published.published.trained_as or published.name
     if asked != task["task"]:
         raise wrong(f"model_dir: {path}: task", task["task"], asked, "--task_name")
-
-
-def check_columns(settings: TaskSettings) -> None:
-    """Raises UserError for columns of own files that are given for a known task."""
-    if known.canonical_name(settings.task_name) == known.CUSTOM:
-        return
-    task = known.find_task(settings.task_name)
-    for field in dataclasses.fields(settings):
-        is_column = field.metadata["help_group"] is HelpGroup.COLUMNS
-        if is_column and getattr(settings, field.name) != field.default:
-            expected = f"none: the columns of task {task.name} are known"
-            raise wrong(field.name, repr(getattr(settings, field.name)), expected)
-
-
-def check_directories(settings: TaskSettings) -> None:
-    """Raises UserError for directories that do not exist, are files, or cannot be written to:
-    before hours of work, not after."""
-    if settings.data_dir and not os.path.exists(settings.data_dir):
-        found = f"no such file or directory: {settings.data_dir}"
-        raise wrong("data_dir", found, "one that exists")
-    written = {"output_dir": settings.output_dir}
-    if settings.do_train:
-        written["model_dir"] = settings.model_dir
-    if settings.do_predict and not settings.output:
-        flag = "predict_dir" if settings.predict_dir else "model_dir"
-        written[flag] = getattr(settings, flag)
-    for flag, path in written.items():
-        if path and os.path.isfile(path):
-            raise wrong(flag, f"the file {path}", "a directory")
-        if path:
-            files.require_writable(path, flag)
 
 
 def _check_directory(settings: TaskSettings) -> None:

@@ -18,13 +18,86 @@ _THRESHOLD = 0.5  # of a label's probability
 
 
 @dataclasses.dataclass(frozen=True)
-class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
+class FormSettings(Settings, help_group=HelpGroup.TEXT):
+    """What files are. Nothing is found by their content."""
+
+    input_format: Optional[str] = setting(
+        None,
+        "form of the files, if it is not that of their extensions (.csv, .tsv, .jsonl, .json, "
+        ".parquet); text: a text a line",
+        choices=(
+            "csv",
+            "tsv",
+            "jsonl",
+            "json",
+            "parquet",
+            "text",
+            "conll",
+            "run",
+            "qrels",
+        ),
+    )
+    encoding: Optional[str] = setting(
+        None,
+        "encoding of the files, such as cp1252, gb18030 or utf-16; UTF-8 if not given",
+    )
+    delimiter: Optional[str] = setting(
+        None,
+        "character between columns, or tab; if not given, a comma in .csv, a tab in .tsv, else "
+        "blanks",
+    )
+    quoting: Optional[str] = setting(
+        None,
+        "quotation marks in CSV and TSV. standard: around cells that need them, as spreadsheets "
+        "and pandas write; none: they are characters of the text; if not given, standard, and "
+        "rows that may not be meant so are an error",
+        choices=("standard", "none"),
+    )
+    header: Optional[str] = setting(
+        None,
+        "first line of CSV and TSV. names: of the columns; none: a row like the others, and "
+        "columns are numbered from 1; names if not given",
+        choices=("names", "none"),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class ResultSettings(Settings, help_group=HelpGroup.PREDICTION, belongs_to=None):
+    """What is predicted, and where results go."""
+
+    predict_split: str = setting(
+        "test",
+        "split to predict: test, dev, ...",
+    )
+    predict_file: Optional[str] = setting(
+        None,
+        "file to predict instead of predict_split, with or without labels; -: the standard input",
+    )
+    predict_dir: Optional[str] = setting(
+        None,
+        "directory for predictions and results; model_dir/results if not given",
+    )
+    output: Optional[str] = setting(
+        None,
+        "file for the predictions instead of predict_dir, in a directory that exists, such as .tsv "
+        "or .csv; -: the standard output",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskSettings(
+    FormSettings,
+    ResultSettings,
+    RunSettings,
+    TextSettings,
+    help_group=HelpGroup.EVALUATION,
+):
     """What fine-tuning has on a task of any type: the task, what to do."""
 
     # The task and its files.
     task_name: str = setting(
         "custom",
-        "a known task (cola, sst-2, imdb, race, tnews, xnli-de, ...; an unknown name lists all); "
+        "a known task (sst-2, xnli-de, race, conll2003, squad2, ...; an unknown name lists all); "
         "custom: files of your own",
         help_group=HelpGroup.TASK,
         belongs_to="model",
@@ -38,8 +111,8 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
     )
     data_dir: str = setting(
         "",
-        "directory of the task's files; custom: train, dev (or validation) and test as .tsv, .csv, "
-        ".json, .jsonl or .parquet, or one file",
+        "directory of the task's files; custom: train, dev (or validation) and test in any form, "
+        "such as train.csv, train.jsonl, eng.train or train-v2.0.json, or one file",
         help_group=HelpGroup.TEXT,
     )
     train_file: Optional[str] = setting(
@@ -140,31 +213,6 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         "evaluations without improvement until training stops (early stopping); 0: never",
         minimum=0,
     )
-    predict_split: str = setting(
-        "test",
-        "split to predict: test, dev, ...",
-        help_group=HelpGroup.PREDICTION,
-        belongs_to=None,
-    )
-    predict_file: Optional[str] = setting(
-        None,
-        "file to predict instead of predict_split, with or without labels; -: the standard input",
-        help_group=HelpGroup.PREDICTION,
-        belongs_to=None,
-    )
-    predict_dir: Optional[str] = setting(
-        None,
-        "directory for predictions and results; model_dir/results if not given",
-        help_group=HelpGroup.PREDICTION,
-        belongs_to=None,
-    )
-    output: Optional[str] = setting(
-        None,
-        "file for the predictions instead of predict_dir, in a directory that exists, such as .tsv "
-        "or .csv; -: the standard output",
-        help_group=HelpGroup.PREDICTION,
-        belongs_to=None,
-    )
 
     # From text to batches.
     max_seq_length: int = setting(
@@ -173,50 +221,6 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         minimum=MIN_SEQ_LENGTH,
         help_group=HelpGroup.LENGTH,
         belongs_to="model",
-    )
-    # What the files are. Nothing is found by their content.
-    input_format: Optional[str] = setting(
-        None,
-        "form of the files, if it is not that of their extensions (.csv, .tsv, .jsonl, .json, "
-        ".parquet); text: a text a line",
-        choices=(
-            "csv",
-            "tsv",
-            "jsonl",
-            "json",
-            "parquet",
-            "text",
-            "conll",
-            "run",
-            "qrels",
-        ),
-        help_group=HelpGroup.TEXT,
-    )
-    encoding: Optional[str] = setting(
-        None,
-        "encoding of the files, such as cp1252, gb18030 or utf-16; UTF-8 if not given",
-        help_group=HelpGroup.TEXT,
-    )
-    delimiter: Optional[str] = setting(
-        None,
-        "character between the columns of a table, or tab; if not given, a comma in .csv, a tab in "
-        ".tsv",
-        help_group=HelpGroup.TEXT,
-    )
-    quoting: Optional[str] = setting(
-        None,
-        "quotation marks in CSV and TSV. standard: around cells that need them, as spreadsheets "
-        "and pandas write; none: they are characters of the text; if not given, standard, and "
-        "rows that may not be meant so are an error",
-        choices=("standard", "none"),
-        help_group=HelpGroup.TEXT,
-    )
-    header: Optional[str] = setting(
-        None,
-        "first line of CSV and TSV. names: of the columns; none: a row like the others, and "
-        "columns are numbered from 1; names if not given",
-        choices=("names", "none"),
-        help_group=HelpGroup.TEXT,
     )
     on_error: str = setting(
         "fail",
@@ -287,14 +291,8 @@ class TaskSettings(RunSettings, TextSettings, help_group=HelpGroup.EVALUATION):
         for name in self.only_predicted:
             if getattr(self, name) and not self.do_predict:
                 raise wrong(name, "no do_predict", "it, too", "--do_predict")
-        if self.eval_steps == 0:
-            self.check_without_evaluations("--eval_steps")
-
-    def check_without_evaluations(self, needed: str) -> None:
-        """Raises UserError for early stopping without evaluations while training; needed: what is
-        missing, in words."""
-        if self.patience:
-            raise wrong("patience", f"no {needed}", "evaluations while training")
+        if self.patience and self.eval_steps == 0:
+            raise wrong("patience", "no --eval_steps", "evaluations while training")
 
     @property
     def threshold(self) -> float:
@@ -438,17 +436,6 @@ class ClassifierSettings(
 class TaggerSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model"):
     """xlnet tag: the task, its files, what to do."""
 
-    task_name: str = same_as(
-        TaskSettings,
-        "task_name",
-        help="a known task (conll2003, msra_ner, resume_ner), or custom: files of your own",
-    )
-    data_dir: str = same_as(
-        TaskSettings,
-        "data_dir",
-        help="directory of the task's files; custom: train, dev and test, such as train.txt, "
-        "eng.train or train.jsonl, or one file to train on",
-    )
     # The columns, by other defaults than those of tables of texts.
     text_a_column: str = setting(
         "1",
@@ -475,13 +462,6 @@ class TaggerSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="mod
         "with tags; text: a sentence a line, without tags",
         choices=("conll", "jsonl", "json", "parquet", "text"),
     )
-    delimiter: Optional[str] = same_as(
-        TaskSettings,
-        "delimiter",
-        help="character between columns, or tab; if not given, a tab in .tsv, a comma in .csv, "
-        "else blanks",
-    )
-
     program = "xlnet tag"
 
 
@@ -489,18 +469,6 @@ class TaggerSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="mod
 class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model"):
     """xlnet squad: questions, what to do with them."""
 
-    task_name: str = same_as(
-        TaskSettings,
-        "task_name",
-        help="a known task (squad1, squad2, cmrc2018), or custom: files of your own",
-    )
-    data_dir: str = same_as(
-        TaskSettings,
-        "data_dir",
-        default="",
-        help="directory of the task's files; custom: train, dev and test as SQuAD's .json, or as "
-        ".tsv, .csv or .jsonl with a question per row; or one file to train on",
-    )
     predict_file: Optional[str] = same_as(
         TaskSettings,
         "predict_file",

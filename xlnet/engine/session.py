@@ -1,0 +1,164 @@
+"""The weights of a checkpoint in one session, used by any number of threads."""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf2
+import tensorflow.compat.v1 as tf
+
+from xlnet.engine import checkpoint
+from xlnet.engine.devices import Devices, divide_cores, without_registered_gradients
+from xlnet.support import errors
+from xlnet.support.errors import UserError
+
+Tensors = dict[str, tf.Tensor]  # by name
+
+
+class Subgraph:
+    """A part of what a `RestoredSession` computes on a device: outputs from a batch of inputs, by
+    name."""
+
+    def __init__(self, restored: RestoredSession, inputs: Tensors, outputs: Tensors):
+        self._restored = restored
+        self._inputs = inputs
+        self._outputs = outputs
+
+    def outputs(self, features: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """All outputs, by their names."""
+        names = list(self._outputs)
+        return dict(zip(names, self(names, features)))
+
+    def __call__(self, names: Sequence[str], features: Mapping[str, Any]) -> list:
+        """The outputs of these names.
+
+        Args:
+          features: arrays by name; those that are no inputs are ignored.
+        """
+        return self._restored.call(lambda: self.run(names, features))
+
+    def run(self, names: Sequence[str], features: Mapping[str, Any]) -> list:
+        """The same without waiting for a turn: for what takes no time."""
+        wanted = [self._outputs[name] for name in names]
+        feeds = {}
+        for name, tensor in self._inputs.items():
+            if name in features:
+                feeds[tensor] = features[name]
+        with errors.translated_errors():
+            return self._restored.session.run(wanted, feeds)
+
+
+class RestoredSession:
+    """A session with the weights of a checkpoint on each device, and without anything of training.
+    Any number of threads may use it.
+
+    Args:
+      devices: those that have the weights.
+      prefix: of the checkpoint; None: `restore` is called before the first batch.
+      at_once: batches that each device computes in parallel, each on its part of the cores, see
+        `Devices.parallel_batches`; 1 where the process also trains.
+
+    Attributes:
+      call: calls a function that runs the network, and returns what it returns. A server replaces
+        it, so that long work, which is many calls, gives way to others after each of them.
+    """
+
+    # A graph with several parts on the same variables: a fine-tuned model has those of its task, of
+    # vectors and of attention, each built and restored when it is first used.
+
+    def __init__(self, devices: Devices, prefix: str | None = None, at_once: int = 1):
+        self._prefix = prefix
+        self._strategy = devices.strategy or tf2.distribute.get_strategy()
+        self._graph = tf.Graph()
+        config = devices.session_config()
+        if at_once > 1:
+            divide_cores(config, at_once)
+        self._at_once = at_once
+        self.session = tf.Session(graph=self._graph, config=config)
+        self.call: Callable[[Callable[[], Any]], Any] = lambda function: function()
+        self._parts: dict[str, list[Subgraph]] = {}
+        self._restored: set[str] = set()  # names of variables with weights of `prefix`
+        self._lock = threading.Lock()
+
+    def subgraph(
+        self, name: str, build: Callable[[], tuple[Tensors, Tensors]]
+    ) -> Subgraph:
+        """The subgraph of this name on the first device; arguments as of `copies`."""
+        return self.copies(name, build)[0]
+
+    def copies(
+        self, name: str, build: Callable[[], tuple[Tensors, Tensors]]
+    ) -> list[Subgraph]:
+        """The subgraph of this name for each of the batches that are computed at once, on all
+        devices in turn: two devices with two batches each are 0, 1, 0, 1.
+
+        Args:
+          build: builds it on a device, the first time; returns dicts of inputs and of outputs,
+            tensors by name.
+        """
+        with self._lock:
+            if name not in self._parts:
+                with (
+                    without_registered_gradients(),
+                    self._graph.as_default(),
+                    self._strategy.scope(),
+                ):
+                    built = self._strategy.extended.call_for_each_replica(build)
+                    found = []
+                    for tensors in self._strategy.experimental_local_results(built):
+                        found.append(Subgraph(self, *tensors))
+                    self._restore_new()
+                self._parts[name] = self._at_once * found
+            return self._parts[name]
+
+    def _restore_new(self) -> None:
+        # Parts share weights: only those that are new are read. A part that could not be restored
+        # has left its variables in the graph; they count as new, too.
+        new = [v for v in tf.global_variables() if v.name not in self._restored]
+        if new and self._prefix is not None:
+            checkpoint.restore(self.session, self._prefix, new)
+            self._restored.update(v.name for v in new)
+
+    def restore(self, prefix: str) -> None:
+        """Takes the weights of another checkpoint; a UserError if it is not complete. No batch is
+        computed meanwhile."""
+        self._prefix = prefix
+        self._restored.clear()
+        with self._graph.as_default(), self._strategy.scope():
+            self._restore_new()
+
+
+def in_parallel(
+    copies: Sequence[Subgraph], batches: Iterable[dict[str, np.ndarray]]
+) -> Iterator[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
+    """Yields batches and the outputs of each, in the order of the batches. Each copy of a subgraph
+    has one of them in work."""
+    if len(copies) == 1:  # in this thread, whose turn a server knows
+        for batch in batches:
+            yield batch, copies[0].outputs(batch)
+        return
+    running: collections.deque[Any] = collections.deque()
+    with concurrent.futures.ThreadPoolExecutor(len(copies)) as pool:
+        # Copies take batches in turn: the oldest one in work is that of the next copy.
+        for copy, batch in zip(itertools.cycle(copies), batches):
+            if len(running) == len(copies):
+                before, outputs = running.popleft()
+                yield before, outputs.result()
+            running.append((batch, pool.submit(copy.outputs, batch)))
+        for batch, outputs in running:
+            yield batch, outputs.result()
+
+
+def require_finite(values: np.ndarray) -> None:
+    """Raises UserError for outputs of the network that are not finite numbers: whatever is chosen
+    by them would look like an answer."""
+    if not np.isfinite(values).all():
+        raise UserError(
+            "the outputs of the network are not finite numbers; if precision is fp16, give fp32"
+        )

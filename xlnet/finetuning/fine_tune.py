@@ -1,0 +1,74 @@
+"""Fine-tuning, as one story read downward: resolve a run, train, evaluate, predict."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Collection
+
+from xlnet.engine import loop
+from xlnet.engine.best_checkpoint import BestCheckpoint
+from xlnet.finetuning.evaluate import Evaluator
+from xlnet.finetuning.resolve import make_records, resolve, training_run
+from xlnet.runs.task_settings import read_model
+from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.finetuning import FineTuningSettings, SpanSettings
+from xlnet.settings.network import NetworkSettings
+from xlnet.settings.training import OptimizationSettings
+from xlnet.support import errors
+from xlnet.tasks import known
+
+
+def fine_tune(
+    settings: FineTuningSettings,
+    network: NetworkSettings,
+    optimization: OptimizationSettings,
+    device: DeviceSettings,
+    given: Collection[str],
+) -> None:
+    """Makes records, trains, evaluates and predicts as the settings say; arguments as of `resolve`.
+
+    Raises:
+      UserError: something in the settings or the files is wrong.
+      Unfinished: a signal stopped the training, or what follows it.
+    """
+    known.load(settings.own_module)
+    if isinstance(settings, SpanSettings):
+        # A training that resumes has the files that it began with.
+        resumes = settings.do_train and read_model(settings.model_dir)
+        if settings.evaluates_predict_file and not resumes:
+            settings = dataclasses.replace(settings, dev_file=settings.predict_file)
+            given = {*given, "dev_file"}
+        if settings.do_prepro:
+            make_records(settings)
+            if not settings.does_run:
+                return
+    run = resolve(settings, network, optimization, device, given)
+    settings, task, data = run.model.tuned.settings, run.model.tuned.task, run.data
+
+    # Read all files before any work: bad rows are found first. Then train, evaluate and predict.
+    if settings.do_eval:
+        data.of_split(settings.eval_split, need_labels=True)  # which keeps them
+    to_predict = data.to_predict() if settings.do_predict else {}
+    evaluator = Evaluator(run)
+    with contextlib.ExitStack() as stack:
+        if settings.do_train:
+            training = training_run(run, device)
+            selection = BestCheckpoint(
+                settings.model_dir,
+                task.metrics[0],
+                settings.patience,
+                lower_is_better=task.lower_is_better,
+            )
+            evaluates = bool(training.settings.eval_steps)
+            with errors.translated_errors(records=training.records.path):
+                loop.fit(training, selection, evaluator if evaluates else None)
+            evaluator.keep_threshold(selection.best() or {})
+            # A signal still means that the run is not done.
+            stack.enter_context(loop.StopSignal(ends_at_once=True))
+        if settings.do_eval:
+            evaluator.evaluate()
+        if settings.do_train or settings.do_eval:
+            evaluator.note_verdict()
+        if to_predict:
+            evaluator.predict(to_predict)
