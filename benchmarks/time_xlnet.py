@@ -15,7 +15,7 @@ from xlnet.engine.devices import connect
 from xlnet.model import heads, kernels_tuned, modeling
 from xlnet.pretraining import objectives
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.network import RunConfig, XLNetConfig
+from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import OptimizationSettings
 
 
@@ -24,17 +24,17 @@ def run_config(work, options):
     device, capability = None, options.get("fused_attention")
     if options.get("xla") and is_training:
         device = options.get("compiled_for", "xla")
-    return RunConfig(
-        is_training=is_training,
-        use_tpu=False,
-        use_bfloat16=False,
+    rate = options.get("dropout", 0.1)
+    network = NetworkSettings(
+        dropout=rate,
+        dropatt=rate,
         precision=options["precision"],
         recompute=options["recompute"],
-        traced_once=is_training,
+    )
+    return network.run_config(
+        is_training,
         device=device,
         fused_attention=tuple(capability) if capability else None,
-        dropout=options.get("dropout", 0.1),
-        dropatt=options.get("dropout", 0.1),
         mem_len=work.memory or None,
         reuse_len=work.length // 2 if work.memory else None,
     )

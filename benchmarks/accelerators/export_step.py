@@ -86,6 +86,8 @@ def run(directory, text):
 
 def main(directory, text):
     """Runs this file again with XLA's flag for dumps, and keeps the module of the step."""
+    from tensorflow.compiler.xla.service import hlo_pb2
+
     work, config, values, options = options_of(text)
     dump = os.path.join(directory, "dump")
     os.makedirs(dump, exist_ok=True)
@@ -112,7 +114,10 @@ def main(directory, text):
         sys.exit(process.returncode)
     names = glob.glob(os.path.join(dump, "*before_optimizations*.hlo.pb"))
     largest = max(names, key=os.path.getsize)
-    os.replace(largest, os.path.join(directory, "step.hlo.pb"))
+    with open(largest, "rb") as file:
+        module = hlo_pb2.HloProto.FromString(file.read()).hlo_module
+    with open(os.path.join(directory, "step.hlo.pb"), "wb") as file:
+        file.write(module.SerializeToString())
     shutil.rmtree(dump)
     with open(os.path.join(directory, "step.json"), "w", encoding="utf-8") as file:
         json.dump(

@@ -4,7 +4,6 @@ In benchmarks/accelerators:
 
     python run_step.py steps/check                        compares the outputs
     python run_step.py steps/pretrain --peak_tflops=989   times the step
-    python run_step.py steps/pretrain --profile=40        also lists the kernels
 
 The status is 1 if outputs are not those of TensorFlow, up to rounding.
 
@@ -13,14 +12,10 @@ random weights. The update (norm, clipping, AdamW) is not in this program.
 """
 
 import argparse
-import collections
-import glob
-import gzip
 import io
 import json
 import os
 import sys
-import tempfile
 import time
 
 import jax
@@ -49,18 +44,9 @@ DTYPES = {
 
 
 def stablehlo(directory):
-    """The program in JAX's form. XLA's dump is an HloProto; the module is its field 1."""
+    """The program in JAX's form."""
     with open(os.path.join(directory, "step.hlo.pb"), "rb") as file:
-        proto = file.read()
-    position = 0
-    while True:
-        key, position = varint(proto, position)
-        size, position = varint(proto, position)
-        if key == 1 << 3 | 2:
-            return without_tilings(
-                mlir.hlo_to_stablehlo(proto[position : position + size])
-            )
-        position += size
+        return without_tilings(mlir.hlo_to_stablehlo(file.read()))
 
 
 def without_tilings(program):
@@ -80,17 +66,6 @@ def without_tilings(program):
         written = io.BytesIO()
         module.operation.write_bytecode(written)
         return written.getvalue()
-
-
-def varint(data, position):
-    """(number, the position after it) of a varint of Protocol Buffers."""
-    value = shift = 0
-    while True:
-        byte = data[position]
-        value |= (byte & 127) << shift
-        position, shift = position + 1, shift + 7
-        if byte < 128:
-            return value, position
 
 
 def parameters(text):
@@ -168,31 +143,6 @@ def timed(executable, arrays, steps, warm_up):
     return float(np.median(seconds)), loss
 
 
-def list_kernels(executable, arrays, top):
-    """Prints the time by kernel, from the profiler's trace of three calls."""
-    with tempfile.TemporaryDirectory() as directory:
-        with jax.profiler.trace(directory):
-            timed(executable, arrays, 3, 0)
-        (path,) = glob.glob(directory + "/**/*.trace.json.gz", recursive=True)
-        with gzip.open(path) as file:
-            events = json.load(file)["traceEvents"]
-    lanes = {}
-    for event in events:
-        if event.get("name") == "thread_name":
-            lanes[event["pid"], event["tid"]] = event["args"]["name"]
-    total, count = collections.Counter(), collections.Counter()
-    for event in events:
-        lane = lanes.get((event.get("pid"), event.get("tid")), "")
-        if event.get("ph") == "X" and "Stream" in lane:
-            total[event["name"]] += event["dur"] / 3e3
-            count[event["name"]] += 1
-    print(
-        f"{sum(total.values()):.1f} ms in {sum(count.values()) / 3:.0f} kernels a step"
-    )
-    for name, ms in total.most_common(top):
-        print(f"{ms:8.3f} ms {count[name] / 3:5.0f} x {name[:100]}")
-
-
 def main():
     import costs
     import work as works
@@ -201,9 +151,6 @@ def main():
     flags.add_argument("directory")
     flags.add_argument(
         "--peak_tflops", type=float, help="of the device, from its data sheet"
-    )
-    flags.add_argument(
-        "--profile", type=int, default=0, help="kernels to list; 0: none"
     )
     given = flags.parse_args()
     directory = given.directory
@@ -231,8 +178,6 @@ def main():
         f"{work.tokens / seconds:.0f} tokens/s, {used:.1f} TFLOP/s{share}, loss {loss:.3f}, "
         f"peak {memory:.2f} GiB"
     )
-    if given.profile:
-        list_kernels(executable, arrays, given.profile)
     return 0
 
 

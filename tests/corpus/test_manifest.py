@@ -76,6 +76,11 @@ def test_files_of_another_size_are_refused(directory):
         Manifest.read(str(directory))
 
 
+def test_a_directory_without_a_manifest_is_refused(tmp_path):
+    with pytest.raises(UserError, match="record_info_dir: found no manifest.json in"):
+        Manifest.read(str(tmp_path), "record_info_dir")
+
+
 # Edited by hand.
 
 STREAM = VALUES["streams"][0]

@@ -1,8 +1,8 @@
 """Targets beside the masks that the authors' program wrote for the same windows."""
 
-import import_records
 import numpy as np
 import pytest
+import tensorflow as tf
 from helpers.paths import SHARED, SPIECE
 
 from xlnet.corpus import permutation
@@ -35,13 +35,17 @@ def sampled(ids, direction, is_special, is_word_start, rule):
 def test_legacy_predicts_the_pieces_that_the_authors_program_masks():
     """By piece: the difference of two draws of a share p in N targets has the standard deviation
     sqrt(2 p (1 - p) / N); windows overlap by half, which doubles the variance at most."""
-    _, arrays, _ = import_records.read(str(RECORDS))
-    tokenizer = Tokenizer(str(SPIECE), False, False)
-    batches, rows, length = arrays["input"].shape
-    ids, is_masked = (
-        arrays[name].reshape(-1, length) for name in ("input", "is_masked")
+    rows, length = 16, 128  # of a batch, as the file's name says
+    (path,) = RECORDS.glob("*.tfrecords")
+    layout = dict.fromkeys(
+        ("input", "is_masked"), tf.io.FixedLenFeature([length], tf.int64)
     )
-    direction = np.tile(import_records.directions_of(rows, 1), batches)
+    serialized = [data.numpy() for data in tf.data.TFRecordDataset([str(path)])]
+    arrays = tf.io.parse_example(serialized, layout)
+    ids, is_masked = arrays["input"].numpy(), arrays["is_masked"].numpy()
+    tokenizer = Tokenizer(str(SPIECE), False, False)
+    # The second half of each batch is read backward.
+    direction = np.arange(len(ids)) % rows // (rows // 2)
     is_special = np.isin(ids, [tokenizer.sep_id, tokenizer.cls_id])
     rule = permutation.Permutation(
         reuse_len=64,
