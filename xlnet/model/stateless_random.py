@@ -30,9 +30,8 @@ _MIXING = (16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)
 def seed_of(low: Any, high: Any, dtype: tf.DType = tf.uint64) -> tf.Tensor:
     """The seed with these halves: 32-bit numbers, ints or scalar tensors. dtype: uint64, or uint32
     for a TPU."""
-    if dtype == tf.uint32:
-        return tf.stack([in_32_bits(low), in_32_bits(high)])
-    return tf.reshape(_in_low_half(low) | _in_high_half(high), [1])
+    halves = tf.stack([in_32_bits(low), in_32_bits(high)])
+    return halves if dtype == tf.uint32 else _as_one_number(halves)
 
 
 def fold_in(seed: tf.Tensor, number: Any) -> tf.Tensor:
@@ -42,19 +41,9 @@ def fold_in(seed: tf.Tensor, number: Any) -> tf.Tensor:
     if seed.dtype == tf.uint32:
         # Philox multiplies to 64 bits, which a TPU would do in hundreds of operations.
         low, high = tf.unstack(seed)
-        return tf.stack([mixed(mixed(low) + high), in_32_bits(number)])
+        return seed_of(mixed(mixed(low) + high), number, tf.uint32)
     scrambled = _whole_numbers([1], seed, 0, tf.uint64)
-    return _in_low_half(scrambled) | _in_high_half(number)
-
-
-def _in_low_half(number: Any) -> tf.Tensor:
-    if isinstance(number, int):
-        return tf.constant(number & _LOW_HALF, tf.uint64)
-    return _integer(number, tf.uint64) & tf.constant(_LOW_HALF, tf.uint64)
-
-
-def _in_high_half(number: Any) -> tf.Tensor:
-    return tf.bitwise.left_shift(_in_low_half(number), tf.constant(32, tf.uint64))
+    return seed_of(scrambled[0], number)
 
 
 def uniform(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
@@ -77,13 +66,11 @@ def bits16(shape: Sequence[Any], seed: tf.Tensor, first_row: Any = None) -> tf.T
         count = math.prod(shape)  # on the host, where `reduce_prod` does not run
         words = _whole_numbers([(count + 1) // 2], seed, 0, tf.uint32)
         bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])
-        if not isinstance(count, int) or count % 2:
-            bits = bits[:count]
-        return tf.reshape(bits, shape)
+        return tf.reshape(bits[:count], shape)
     size = math.prod(shape[1:])
-    words = _words_of_rows(shape[0], -(-size // 2), seed, first_row)
-    flat = tf.reshape(tf.bitcast(words, tf.uint16), [shape[0], -1])
-    return tf.reshape(flat[:, :size] if size % (2 * _GROUP) else flat, shape)
+    words = _words_of_rows(shape[0], (size + 1) // 2, seed, first_row)
+    bits = tf.reshape(tf.bitcast(words, tf.uint16), [shape[0], -1])
+    return tf.reshape(bits[:, :size], shape)
 
 
 def hashed(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
@@ -94,12 +81,6 @@ def hashed(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
 
     shape: [B,...] with less than 2^32 numbers in a batch element.
     """
-
-    def count(axis: int, stride: Any) -> tf.Tensor:
-        """0, stride, 2 stride, ... along one axis."""
-        numbers = in_32_bits(tf.range(shape[axis])) * in_32_bits(stride)
-        return tf.reshape(numbers, [-1] + (len(shape) - 1 - axis) * [1])
-
     first, second = keys_of_rows(shape[0], seed, first_row)  # [B]
     of_rows = [-1] + (len(shape) - 1) * [1]  # [B,1,...,1]
     first, second = tf.reshape(first, of_rows), tf.reshape(second, of_rows)
@@ -107,7 +88,9 @@ def hashed(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
     # would make a constant of the full shape.
     index, stride = first, 1
     for axis in range(len(shape) - 1, 0, -1):
-        index, stride = index + count(axis, stride), stride * shape[axis]
+        along = in_32_bits(tf.range(shape[axis])) * in_32_bits(stride)
+        index += tf.reshape(along, of_rows[: len(shape) - axis])
+        stride *= shape[axis]
     return mixed(mixed(index) + second)
 
 
@@ -119,12 +102,8 @@ def keys_of_rows(
     rows: the number of batch elements; first_row: the index of batch element 0.
     """
     row = in_32_bits(first_row) + in_32_bits(tf.range(rows))
-    seed = tf.convert_to_tensor(seed)
-    if seed.dtype == tf.uint64:
-        low = in_32_bits(seed)
-        high = in_32_bits(tf.bitwise.right_shift(seed, tf.constant(32, tf.uint64)))
-    else:
-        low, high = tf.unstack(in_32_bits(seed))
+    halves = tf.reshape(tf.bitcast(seed, tf.uint32), [2])
+    low, high = tf.unstack(halves)
     first = mixed(row ^ low)
     return first, mixed(first + high)
 
@@ -139,20 +118,15 @@ def mixed(x: tf.Tensor) -> tf.Tensor:
 
 def in_32_bits(number: Any) -> tf.Tensor:
     """uint32 of an int or a tensor, without its higher bits."""
-    return _integer(number, tf.uint32)
-
-
-def _integer(number: Any, dtype: tf.DType) -> tf.Tensor:
-    """An int or a tensor in this type."""
     if isinstance(number, int):
-        return tf.constant(number, dtype)
-    return tf.cast(number, dtype)
+        return tf.constant(number & _LOW_HALF, tf.uint32)
+    return tf.cast(number, tf.uint32)
 
 
 def _words_of_rows(rows: Any, count: Any, seed: tf.Tensor, first_row: Any) -> tf.Tensor:
     """uint32 [rows, at least `count`]; each row uses its own values of the counter."""
     groups = -(-count // _GROUP)
-    passed = _integer(first_row, tf.uint64) * _integer(groups, tf.uint64)
+    passed = tf.cast(first_row, tf.uint64) * tf.cast(groups, tf.uint64)
     return _whole_numbers([rows, groups * _GROUP], seed, passed, tf.uint32)
 
 
@@ -161,11 +135,17 @@ def _whole_numbers(
 ) -> tf.Tensor:
     """Uniform over all values of `dtype`. passed: the low half of the first value of the counter, a
     number of 128 bits; its high half is 0."""
-    key = tf.convert_to_tensor(seed)
-    # The key is the seed itself, of either type. TensorFlow derives another key under XLA.
-    if key.dtype != tf.uint64:
-        key = tf.reshape(tf.bitcast(key, tf.uint64), [1])
-    counter = tf.stack([_integer(passed, tf.uint64), tf.constant(0, tf.uint64)])
+    counter = tf.stack([tf.cast(passed, tf.uint64), tf.constant(0, tf.uint64)])
+    # The key is the seed itself. TensorFlow derives another key under XLA.
     return tf.raw_ops.StatelessRandomUniformFullIntV2(
-        shape=shape, key=key, counter=counter, alg=_PHILOX, dtype=dtype
+        shape=shape,
+        key=_as_one_number(seed),
+        counter=counter,
+        alg=_PHILOX,
+        dtype=dtype,
     )
+
+
+def _as_one_number(seed: tf.Tensor) -> tf.Tensor:
+    """uint64 [1] of a seed of either type, or of its halves."""
+    return tf.reshape(tf.bitcast(seed, tf.uint64), [1])
