@@ -19,7 +19,7 @@ from xlnet.engine.session import (
     Tensors,
     require_finite,
 )
-from xlnet.model.incremental import IncrementalNetwork
+from xlnet.model.incremental import incremental_network
 from xlnet.runs.model_files import LoadedModel
 from xlnet.support.errors import wrong
 
@@ -76,22 +76,12 @@ class LanguageModel:
                 reading.read(np.zeros([2, 1], int), [0], asked)
 
     def _build(self) -> tuple[Tensors, Tensors]:
-        """The inputs and outputs of an `IncrementalNetwork`, by its names; `attention/i` of layer
-        i."""
+        """The inputs and outputs of an `incremental_network`."""
         run = self._loaded.network.run_config(is_training=False)
         with train_step.model_scope(kept_in=run.precision):
-            made = IncrementalNetwork(
+            return incremental_network(
                 self._loaded.config, run, has_queries=not self.is_causal
             )
-        inputs = dict(made.inputs._asdict(), size=made.size, parents=made.parents)
-        outputs = {
-            "log_probabilities": made.log_probabilities,
-            "clear": made.clear,
-            "select": made.select,
-        }
-        for layer, probabilities in enumerate(made.attention):
-            outputs[f"attention/{layer}"] = probabilities
-        return inputs, outputs
 
     def _subgraph(self) -> Subgraph:
         """A copy of the graph that is not in use."""
