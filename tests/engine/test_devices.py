@@ -21,7 +21,7 @@ from helpers.pretraining import curve, start_hosts, train, weights
 from xlnet.engine import devices as engine_devices
 from xlnet.engine import optimizer
 from xlnet.engine.devices import Devices, connect
-from xlnet.model import kernels_gpu_check, layer_graph, ops
+from xlnet.model import kernels_gpu_check, ops
 from xlnet.pretraining import resolve
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
@@ -276,9 +276,7 @@ def runs(place):
 
 
 def test_training_runs_the_operations_of_a_function_in_place_of_its_call(graph):
-    y = layer_graph.traced_once(lambda x: tf.exp(x) * 2.0)(
-        tf.placeholder(tf.float32, [])
-    )
+    y = ops.traced_once(lambda x: tf.exp(x) * 2.0)(tf.placeholder(tf.float32, []))
     fetches, metadata = ops.gradients(y, [y.op.inputs[0]]), tf.RunMetadata()
     config = Devices(None).session_config(is_training=True)
     with tf.Session(config=config) as session:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from helpers.golden import assert_close
 from helpers.kernel_laws import (
@@ -79,9 +80,10 @@ def test_relative_attention(
     draw = lambda *shape: random.randn(*shape).astype(np.float32)
     rows, num_keys = targets or length, memory + length
     attn_type = "uni" if causal and not targets else "bi"
-    one_hot = lambda *shape: np.eye(3, dtype=np.float32)[random.randint(0, 3, shape)]
-    segments = one_hot(batch, 1, rows) if has_segments else None
-    key_segments = one_hot(batch, 1, num_keys) if has_segments else None
+    segments = key_segments = None
+    if has_segments:
+        segments = random.randint(0, 3, [batch, rows])
+        key_segments = random.randint(0, 3, [batch, num_keys])
     masked = random.rand(batch, 1 if rows_alike else rows, num_keys) < 0.5
     # Nobody may see keys to the right, whose distances are missing.
     if attn_type == "uni":
@@ -327,16 +329,29 @@ def test_probabilities_of_large_scores_lose_no_digits(graph, largest):
 
 
 @pytest.mark.parametrize(
-    "settings, mask, form",
+    "settings, form",
     (
-        (dict(device="plain"), None, "plain"),
-        (dict(device="cpu"), None, "tuned"),
-        (dict(device="tpu"), None, "without shift"),
+        (dict(device="plain"), "plain"),
+        (dict(device="cpu"), "tuned"),
+        (dict(device="tpu"), "without shift"),
         # The addition theorems do not hold for clipped distances.
-        (dict(device="tpu", clamp_len=3), None, "tuned"),
-        (dict(device="xla", fused_attention=(9, 0)), Mask(), "fused"),
-        (dict(device="xla", fused_attention=(9, 0)), None, "tuned"),
+        (dict(device="tpu", clamp_len=3), "tuned"),
+        (dict(device="xla", fused_attention=(9, 0)), "fused"),
     ),
 )
-def test_the_form_of_attention(graph, settings, mask, form):
-    assert modeling.attention_form(context(2, 4, **settings), mask) == form
+def test_the_form_of_attention(graph, settings, form):
+    """Fused attention is in a function that XLA compiles, for masks by ranks and segments; a
+    network that is built for its variables alone has no operation without a kernel."""
+    run = context(2, 4, **settings).run
+    others = form if form != "fused" else "tuned"
+    by_ranks = Mask(tf.zeros([1, 8], tf.int32), tf.zeros([1, 8], tf.int32))
+    assert modeling.attention_form(run, by_ranks, True) == others
+    found = []
+
+    def within_function():
+        for mask, has_segments in ((by_ranks, True), (by_ranks, False), (None, True)):
+            found.append(modeling.attention_form(run, mask, has_segments))
+        return tf.zeros([])
+
+    tf2.function(within_function, autograph=False)()
+    assert found == [form, others, others]

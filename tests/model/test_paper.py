@@ -169,7 +169,8 @@ def test_masks_of_the_paper(graph):
     rank = np.array([[1, -1, 0, 2, -1], [-1, 2, 1, -1, 0]])
     is_target = np.array([[1, 0, 1, 1, 0], [0, 1, 0, 0, 1]], bool)
     of_sequence = modeling.permutation_mask(tf.constant(rank), tf.constant(is_target))
-    query = modeling.with_memory(of_sequence, 5, 3, "bi", same_length=False)
+    position = tf.range(3, 8)
+    query = modeling.with_memory(of_sequence, position, 3, "bi", same_length=False)
     content = query._replace(own_key=tf.constant([[3, 4, 5, 6, 7]]))
     with tf.Session() as session:
         found_query, found_content = session.run([query.dense(), content.dense()])

@@ -14,7 +14,8 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import optimizer
 from xlnet.engine.estimator import TrainingRun
-from xlnet.model import kernels_tuned, ops, parameters, stateless_random
+from xlnet.model import kernels_tuned, ops, stateless_random
+from xlnet.settings.network import DTYPES
 
 # The matrices of the network, by the name of the variable.
 _MATRIX = re.compile("/transformer/.*(/kernel|/lookup_table)$")
@@ -67,7 +68,7 @@ def model_scope(kept_in: str | None = None) -> tf.variable_scope:
             values = dict(initializer.get_config(), seed=seed)
             initializer = type(initializer).from_config(values)
         if kept_in not in (None, "fp32") and _MATRIX.search(name):
-            kwargs["dtype"] = parameters.DTYPES[kept_in]
+            kwargs["dtype"] = tf.as_dtype(DTYPES[kept_in])
             initializer = _rounding(initializer)
         return getter(name, *args, initializer=initializer, **kwargs)
 

@@ -4,7 +4,6 @@
 which attention is computed. `kernels` says what the forms are given; `kernels_tuned` has those with
 explicit gradients; `kernels_tpu` attention for TPUs; `kernels_gpu` puts the programs of
 `fused_attention` into the graph for an NVIDIA GPU, and `kernels_gpu_check` compares them with the
-plain form. `layer_graph` puts the layers into TensorFlow's graph: one by one, or as a function of
-all. `parameters` has the weights, `stateless_random` the random bits, `ops` small operations,
-`heads` the summary and the losses, `incremental` decoding.
+plain form. `parameters` has the weights, `stateless_random` the random bits, `ops` small
+operations, `heads` the summary and the losses, `incremental` decoding.
 """

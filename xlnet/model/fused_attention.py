@@ -77,15 +77,6 @@ def _mixed(x):
 
 
 @triton.jit
-def _hash_of_queries(dropout_keys, example, head, query):
-    """uint32 of each query, and the key of its example for `_kept`."""
-    first = tl.load(dropout_keys + 2 * example).to(tl.uint32, bitcast=True)
-    second = tl.load(dropout_keys + 2 * example + 1).to(tl.uint32, bitcast=True)
-    index = (head * 65536 + query).to(tl.uint32)
-    return _mixed(_mixed(index + first) + second), second
-
-
-@triton.jit
 def _kept(query_hash, second, key):
     """Whether each probability is kept: bool [queries, keys]."""
     key_hash = _mixed(key.to(tl.uint32) + second)
@@ -102,8 +93,8 @@ class _Queries(NamedTuple):
 
     index, is_inside: which queries these are, and whether they exist. cells, row: where they are in
     arrays [B,T,N,H] and [B,N,T]. hash, second: arguments of `_kept`. With IN_TILE k_r points to the
-    keys of the distances of this head, and first is the first distance. Otherwise by_distance
-    points to the scores of this head, in which row_start is the cell of each query for key 0.
+    keys of the distances, and first is the first distance. Otherwise row_start is the cell of each
+    query for key 0 in by_distance.
     """
 
     index: Any
@@ -124,8 +115,9 @@ class _Queries(NamedTuple):
 
 
 @triton.jit
-def _cells(index, example, head, count):
-    """The cells of rows of one head of one example in an array [B,count,N,H]: [rows,H]."""
+def _cells(index, count):
+    """The cells of rows of this head of this example in an array [B,count,N,H]: [rows,H]."""
+    head, example = tl.program_id(1), tl.program_id(2)
     dims = tl.arange(0, H)
     return (example * count + index[:, None]) * (N * H) + head * H + dims[None, :]
 
@@ -156,12 +148,14 @@ def _load_queries(
     block, head, example = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     query = block * BLOCK + tl.arange(0, BLOCK)
     is_query = query < T
-    cells = _cells(query, example, head, T)
+    cells = _cells(query, T)
     row = (example * N + head) * T + query
     of_query = example * T + query
-    query_hash, second = 0, 0
-    if DROPPED > 0:
-        query_hash, second = _hash_of_queries(dropout_keys, example, head, query)
+    # Random bits of the queries, and the key of the example.
+    first = tl.load(dropout_keys + 2 * example).to(tl.uint32, bitcast=True)
+    second = tl.load(dropout_keys + 2 * example + 1).to(tl.uint32, bitcast=True)
+    query_hash = _mixed((head * 65536 + query).to(tl.uint32) + first)
+    query_hash = _mixed(query_hash + second)
     if IN_TILE:
         q_r_block = _load_rows(q_r, cells, is_query)
         scores, row_start = 0, 0
@@ -183,7 +177,7 @@ def _load_queries(
         rank=tl.load(query_rank + of_query, mask=is_query, other=0),
         hash=query_hash,
         second=second,
-        k_r=k_r + head * H + example * (R * N * H),
+        k_r=k_r,
         first=T - block * BLOCK - BLOCK,
         by_distance=scores,
         row_start=row_start,
@@ -205,8 +199,7 @@ def _by_distance(queries, first):
     """The queries' scores at a block of distances, rotated: [BLOCK,BLOCK]."""
     index = first + tl.arange(0, BLOCK)
     inside = (index >= 0) & (index < R)
-    cells = index[:, None] * (N * H) + tl.arange(0, H)[None, :]
-    keys = _load_rows(queries.k_r, cells, inside)
+    keys = _load_rows(queries.k_r, _cells(index, R), inside)
     scores = tl.dot(queries.q_r, tl.trans(keys)).to(queries.q_r.dtype)
     return tl.gather(scores, _shift() % BLOCK, 1)
 
@@ -228,13 +221,12 @@ def _scores_of_keys(
       indices of the keys; which pairs are of the same segment; keys and values; with IN_TILE the
       scores at the last block of distances, which are `low` for the next keys.
     """
-    head, example = tl.program_id(1), tl.program_id(2)
     key = start + tl.arange(0, BLOCK)
     is_key = key < K
-    cells = _cells(key, example, head, K)
+    cells = _cells(key, K)
     k_block = _load_rows(k, cells, is_key)
     v_block = _load_rows(v, cells, is_key)
-    of_key = example * K + key
+    of_key = tl.program_id(2) * K + key
     rank = tl.load(key_rank + of_key, mask=is_key, other=_HIDDEN_RANK)
     segment = tl.load(key_segment + of_key, mask=is_key, other=0)
     high = low
@@ -320,9 +312,8 @@ def forward(
         probability = tl.exp2(score - unit[:, None])
         rescale = tl.exp2(largest - unit)
         total = total * rescale + tl.sum(probability, 1)
-        if DROPPED > 0:
-            kept = _kept(queries.hash, queries.second, key)
-            probability = tl.where(kept, probability, 0.0)
+        kept = _kept(queries.hash, queries.second, key)
+        probability = tl.where(kept, probability, 0.0)
         sums = sums * rescale[:, None] + tl.dot(probability.to(v_block.dtype), v_block)
         largest = new_largest
 
@@ -413,11 +404,9 @@ def backward(
 
         # The gradient goes back through dropout and the softmax to the score.
         d_probability = tl.dot(d_output_block, tl.trans(v_block))
-        after_dropout = probability
-        if DROPPED > 0:
-            kept = _kept(queries.hash, queries.second, key)
-            after_dropout = tl.where(kept, probability * scale, 0.0)
-            d_probability = tl.where(kept, d_probability * scale, 0.0)
+        kept = _kept(queries.hash, queries.second, key)
+        after_dropout = tl.where(kept, probability * scale, 0.0)
+        d_probability = tl.where(kept, d_probability * scale, 0.0)
         d_score = probability * (d_probability - expected[:, None])
         d_segment_score_block += tl.sum(tl.where(is_same, d_score, 0.0), 1)
         narrow = d_score.to(queries.q_w.dtype)
@@ -455,16 +444,16 @@ def distance_query_gradient(
     d_q_r,
 ):
     """d_q_r [B,T,N,H]: of query i the sum over distances r of d_scores[i, r - T + i] k_r[r]."""
-    block, head, example = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    block = tl.program_id(0)
     query = block * BLOCK + tl.arange(0, BLOCK)
     sums = tl.zeros([BLOCK, H], tl.float32)
     first = tl.maximum(T - block * BLOCK - BLOCK, 0)
     for start in range(0, K + BLOCK, BLOCK):
         index = first + start + tl.arange(0, BLOCK)
         cells = _band(d_scores, query[:, None], index[None, :])
-        keys = _load_rows(k_r, _cells(index, example, head, R), index < R)
+        keys = _load_rows(k_r, _cells(index, R), index < R)
         sums = tl.dot(cells, keys, sums)
-    _store_rows(d_q_r, _cells(query, example, head, T), query < T, sums)
+    _store_rows(d_q_r, _cells(query, T), query < T, sums)
 
 
 @triton.jit
@@ -474,7 +463,7 @@ def distance_key_gradient(
     d_k_r,
 ):
     """d_k_r [B,R,N,H]: of distance r the sum over queries i of d_scores[i, r - T + i] q_r[i]."""
-    block, head, example = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    block = tl.program_id(0)
     index = block * BLOCK + tl.arange(0, BLOCK)
     sums = tl.zeros([BLOCK, H], tl.float32)
     # The queries that have a key at one of these distances: 0 <= r - T + i < K.
@@ -484,9 +473,9 @@ def distance_key_gradient(
         query = start + tl.arange(0, BLOCK)
         # [distances, queries]
         cells = _band(d_scores, query[None, :], index[:, None])
-        queries = _load_rows(q_r, _cells(query, example, head, T), query < T)
+        queries = _load_rows(q_r, _cells(query, T), query < T)
         sums = tl.dot(cells, queries, sums)
-    _store_rows(d_k_r, _cells(index, example, head, R), index < R, sums)
+    _store_rows(d_k_r, _cells(index, R), index < R, sums)
 
 
 # ---- compiling, in a process of its own: Triton and TensorFlow each bring an LLVM ----
@@ -512,7 +501,7 @@ def set_sizes(sizes: dict[str, Any]) -> None:
 
 def compile_program(
     name: str, types: list[str], sizes: dict[str, int | bool], capability: int
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], int]:
     """Compiles one program; needs no GPU.
 
     Args:
@@ -522,8 +511,8 @@ def compile_program(
       capability: of the GPU, 90 for an H100.
 
     Returns:
-      name: of the entry. ptx: the code. threads and shared_bytes: of a block. num_parameters: how
-      many pointers the entry takes.
+      The program as attributes of XLA's custom call: its code and the size of a block; and how many
+      pointers its entry takes.
     """
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -544,13 +533,16 @@ def compile_program(
     ptx = kernel.asm["ptx"]
     start = ptx.index(".entry")
     entry = ptx[start : ptx.index(")", start)]
-    return {
+    program = {
         "name": kernel.metadata.name,
-        "ptx": ptx,
-        "threads": 32 * _WARPS,
-        "shared_bytes": kernel.metadata.shared,
-        "num_parameters": entry.count(".param"),
+        "kernel_type": "ptx",
+        "kernel_data": ptx,
+        "block_x": 32 * _WARPS,
+        "block_y": 1,
+        "block_z": 1,
+        "shared_mem_bytes": kernel.metadata.shared,
     }
+    return program, entry.count(".param")
 
 
 # python -m xlnet.model.fused_attention < arguments.json > program.json

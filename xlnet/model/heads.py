@@ -24,7 +24,6 @@ from xlnet.model.ops import (
     split_heads,
 )
 from xlnet.model.parameters import (
-    DTYPES,
     LayerContext,
     dense_weights,
     get_initializer,
@@ -33,7 +32,7 @@ from xlnet.model.parameters import (
     norm_weights,
 )
 from xlnet.model.stateless_random import fold_in
-from xlnet.settings.network import RunConfig, XLNetConfig
+from xlnet.settings.network import DTYPES, RunConfig, XLNetConfig
 
 # ---- summary ----
 
@@ -66,39 +65,30 @@ def summarize(
     net = LayerContext(config, run, seed, first_row)
     net.dtype = tf.float32
     with tf.variable_scope(scope, reuse=tf.AUTO_REUSE):
-        summary = _summary(net, sequence, summary_type, padding)
+        # <cls> is the last token of a text; its padding is on the left.
+        if summary_type == "last":
+            summary = sequence[:, -1]
+        elif summary_type == "first" and padding is None:
+            summary = sequence[:, 0]
+        elif summary_type == "first":
+            first = tf.argmin(padding, axis=1)[:, None]
+            summary = gather_rows(sequence, first)[:, 0]
+        elif summary_type == "mean" and padding is None:
+            summary = tf.reduce_mean(sequence, axis=1)
+        elif summary_type == "mean":
+            real = 1.0 - tf.cast(padding, tf.float32)
+            # Of padding alone: 0.
+            count = tf.maximum(tf.reduce_sum(real, axis=1, keepdims=True), 1.0)
+            summary = tf.matmul(real[:, None], sequence)[:, 0] / count
+        elif summary_type == "attn":
+            summary = _attention_summary(net, sequence, padding)
+        else:
+            expected = "expected last, first, mean or attn"
+            raise ValueError(f"summary_type is {summary_type!r}, {expected}")
         if use_proj:
             weights = dense_weights(net, "summary", config.d_model, config.d_model)
             summary = tf.tanh(dense(summary, *weights))
         return net.dropout(summary, run.dropout)
-
-
-def _summary(
-    net: LayerContext,
-    sequence: tf.Tensor,
-    summary_type: str,
-    padding: tf.Tensor | None,
-) -> tf.Tensor:
-    """The vector [B,D] before the dense layer; arguments as for `summarize`."""
-    # <cls> is the last token of a text; its padding is on the left.
-    if summary_type == "last":
-        return sequence[:, -1]
-    if summary_type == "first":
-        if padding is None:
-            return sequence[:, 0]
-        return gather_rows(sequence, tf.argmin(padding, axis=1)[:, None])[:, 0]
-    if summary_type == "mean":
-        if padding is None:
-            return tf.reduce_mean(sequence, axis=1)
-        real = 1.0 - tf.cast(padding, tf.float32)
-        # Of padding alone: 0.
-        count = tf.maximum(tf.reduce_sum(real, axis=1, keepdims=True), 1.0)
-        return tf.matmul(real[:, None], sequence)[:, 0] / count
-    if summary_type == "attn":
-        return _attention_summary(net, sequence, padding)
-    raise ValueError(
-        f"summary_type is {summary_type!r}, expected last, first, mean or attn"
-    )
 
 
 def _attention_summary(

@@ -25,7 +25,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow.compiler.tf2xla.python import xla
 
 from xlnet.model.kernels import Dropout, Stream, Weights
-from xlnet.model.ops import count_to, repeated, shape_of
+from xlnet.model.ops import repeated, shape_of
 from xlnet.model.stateless_random import in_32_bits, keys_of_rows, mixed
 from xlnet.support.errors import wrong
 
@@ -33,7 +33,7 @@ BLOCK = 64  # queries and keys of a block
 ALIGNED_ROWS = 8
 # Of a head: each query has a number, head x MOST_QUERIES + position.
 MOST_QUERIES = 65536
-PRECISIONS = (tf.bfloat16, tf.float16)
+PRECISIONS = ("bf16", "fp16")
 HEAD_SIZES = (16, 32, 64, 128)  # Triton's blocks are powers of two
 _TRITON_TYPES = {
     tf.bfloat16: "*bf16",
@@ -87,21 +87,23 @@ def relative_attention(
         first_distance_index = tf.cast(stream.first_distance_index, tf.int32)
         first_distance_index = tf.pad(first_distance_index, columns)
 
-    # The ranks. A query of padding sees nothing.
-    mask = stream.mask
-    query_rank = tf.cast(mask.query_rank, tf.int32)
-    query_rank = tf.broadcast_to(query_rank, [batch, given_queries])
-    key_rank = tf.broadcast_to(tf.cast(mask.key_rank, tf.int32), [batch, num_keys])
+    # Two random numbers of each example, functions of the seed and of its index.
+    dropout_keys = tf.zeros([batch, 2], tf.int32)
+    if drops.rate:
+        keys = keys_of_rows(batch, drops.seed, drops.first_index)
+        dropout_keys = tf.bitcast(tf.stack(keys, axis=1), tf.int32)
 
     # The integers, int32, in the order of the programs: [B,T] or one unused, [B,T], [B,K], [B,T],
-    # [B,K], [B,2].
+    # [B,K], [B,2]. A query of padding sees nothing.
+    mask = stream.mask
+    query_rank = tf.cast(mask.query_rank, tf.int32)
     data = [
         first_distance_index,
-        tf.pad(_index_of(stream.segments, batch), columns),
-        _index_of(stream.key_segments, batch),
+        tf.pad(tf.cast(stream.segments, tf.int32), columns),
+        tf.cast(stream.key_segments, tf.int32),
         tf.pad(query_rank, columns, constant_values=_BELOW_ALL_RANKS),
-        key_rank,
-        _dropout_keys(drops, batch),
+        tf.cast(mask.key_rank, tf.int32),
+        dropout_keys,
     ]
     sizes = _Sizes(
         T=num_queries,
@@ -119,29 +121,12 @@ def relative_attention(
     return _heads_inside(output[:, :given_queries])
 
 
-# ---- what the programs read ----
-
-
 def _heads_inside(x: tf.Tensor) -> tf.Tensor:
     """[B,N,T,H] -> [B,T,N,H], and back."""
     return tf.transpose(x, [0, 2, 1, 3])
 
 
-def _index_of(one_hot: tf.Tensor, batch: int) -> tf.Tensor:
-    """The segment ids of one-hot [B or 1,1,T,S]: int32 [B,T]."""
-    ids = tf.argmax(one_hot[:, 0], axis=-1, output_type=tf.int32)
-    return tf.broadcast_to(ids, [batch, shape_of(ids)[1]])
-
-
 # ---- dropout ----
-
-
-def _dropout_keys(drops: Dropout, batch: int) -> tf.Tensor:
-    """Two numbers of each example, functions of the seed and of its index: int32 [B,2]."""
-    if not drops.rate:
-        return tf.zeros([batch, 2], tf.int32)
-    keys = keys_of_rows(batch, drops.seed, drops.first_index)
-    return tf.bitcast(tf.stack(keys, axis=1), tf.int32)
 
 
 def kept(shape: Sequence[int], drops: Dropout) -> tf.Tensor:
@@ -158,10 +143,10 @@ def kept(shape: Sequence[int], drops: Dropout) -> tf.Tensor:
     second_word = tf.reshape(second_word, [batch, 1, 1, 1])
 
     # A hash of the query, whose number counts on through the heads, and a hash of the key.
-    head = in_32_bits(count_to(heads, tf.int64))[:, None, None]  # [N,1,1]
-    position = in_32_bits(count_to(num_queries, tf.int64))[:, None]  # [T,1]
+    head = in_32_bits(tf.range(heads))[:, None, None]  # [N,1,1]
+    position = in_32_bits(tf.range(num_queries))[:, None]  # [T,1]
     query = head * in_32_bits(MOST_QUERIES) + position  # [N,T,1]
-    key = tf.reshape(in_32_bits(count_to(num_keys, tf.int64)), [1, 1, 1, num_keys])
+    key = in_32_bits(tf.range(num_keys))  # [K]
     query_hash = mixed(mixed(query + first_word) + second_word)  # [B,N,T,1]
     key_hash = mixed(key + second_word)  # [B,1,1,K]
 
@@ -212,7 +197,7 @@ def _attend(
         given = [*inputs, *data]
         output, log_sum = run("forward", given, of_queries, of_rows)
 
-        def gradient(d_output: tf.Tensor) -> list[tf.Tensor]:
+        def gradient(d_output: tf.Tensor) -> Any:
             of_distance_scores = tf.TensorSpec(by_distance.shape, dtype)
             d_q_w, d_segment_score, probabilities, d_scores, d_by_distance = run(
                 "backward",
@@ -226,9 +211,9 @@ def _attend(
             # Sums over the queries.
             d_v = tf.einsum("bntk,btnh->bknh", probabilities, d_output)
             d_k = tf.einsum("bntk,btnh->bknh", d_scores, q_w)
-            d_q_r, d_k_r = tf.zeros_like(q_r), tf.zeros_like(k_r)
+            d_q_r = d_k_r = None
             if sizes.IN_TILE:  # else q_r and k_r are read through `by_distance`
-                d_by_distance = tf.zeros_like(by_distance)
+                d_by_distance = None
                 (d_q_r,) = run("distance_query_gradient", [d_scores, k_r], of_queries)
                 (d_k_r,) = run("distance_key_gradient", [d_scores, q_r], of_distances)
             return [d_q_w, d_q_r, d_k, d_v, d_k_r, d_by_distance, d_segment_score]
@@ -248,27 +233,21 @@ def run_program(
     """Runs a program of `fused_attention`: on each block of rows of the first output [B,rows,N,H],
     each head and each example."""
     types = tuple(_TRITON_TYPES[x.dtype] for x in [*inputs, *outputs])
-    program = compiled(name, types, sizes, compute_capability)
+    program, num_parameters = compiled(name, types, sizes, compute_capability)
     # Triton's programs have further pointers at the end that they do not use; each gets a buffer.
-    num_unused = program["num_parameters"] - len(types)
+    num_unused = num_parameters - len(types)
     unused = [tf.zeros([1 + i], tf.int32) for i in range(num_unused)]
     first_output = len(inputs)
     batch, num_rows, heads, _ = outputs[0].shape.as_list()
     config = {
-        "name": program["name"],
-        "kernel_type": "ptx",
-        "kernel_data": program["ptx"],
+        **program,
         "grid_x": math.ceil(num_rows / BLOCK),
         "grid_y": heads,
         "grid_z": batch,
-        "block_x": program["threads"],
-        "block_y": 1,
-        "block_z": 1,
-        "shared_mem_bytes": program["shared_bytes"],
         "output_indices": list(range(first_output, first_output + len(outputs))),
     }
     # As MLIR writes attributes: JSON with names unquoted.
-    pairs = [f"{name} = {json.dumps(value)}" for name, value in config.items()]
+    pairs = [f"{key} = {json.dumps(value)}" for key, value in config.items()]
     attributes = "{" + ", ".join(pairs) + "}"
     target, given = "__gpu$xla.gpu.ptx", [*inputs, *unused]
     return list(xla.custom_call_v2(target, given, list(outputs), attributes))
@@ -283,7 +262,7 @@ def compiled(
     types: tuple[str, ...],
     sizes: _Sizes,
     compute_capability: tuple[int, int],
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], int]:
     """Compiles a program of `fused_attention`, in a process of its own; returns what its
     `compile_program` does.
 
@@ -315,4 +294,5 @@ def compiled(
     if done.returncode:
         reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise wrong(f"fused_attention: {name}", reason, "a program that compiles")
-    return json.loads(done.stdout)
+    program, num_parameters = json.loads(done.stdout)
+    return program, num_parameters

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.model import kernels_gpu, modeling
 from xlnet.model.kernels import Dropout, Mask, Stream, Weights, additive_mask
-from xlnet.model.parameters import DTYPES
+from xlnet.settings.network import DTYPES
 from xlnet.support.errors import wrong
 
 _BATCH, _HEADS, _LENGTH, _MEMORY, _TARGETS = 2, 2, 96, 64, 24
@@ -44,25 +44,31 @@ def check(
       UserError: the programs do not cover this head size or precision, do not run here, or a
         result differs by more than rounding does.
     """
-    where, dtype = "fused_attention", DTYPES[precision]
-    if dtype not in kernels_gpu.PRECISIONS or head_size not in kernels_gpu.HEAD_SIZES:
+    where = "fused_attention"
+    if (
+        precision not in kernels_gpu.PRECISIONS
+        or head_size not in kernels_gpu.HEAD_SIZES
+    ):
         given = f"precision {precision} and d_head {head_size}"
         raise wrong(where, given, f"bf16 or fp16, and one of {kernels_gpu.HEAD_SIZES}")
     for targets in (0, _TARGETS):
         try:
-            found = difference(compute_capability, dtype, head_size, targets, config)
+            found = difference(
+                compute_capability, precision, head_size, targets, config
+            )
         except tf.errors.OpError as error:  # of XLA, or of the GPU's driver
             reason = str(error.message).splitlines()[0]
             raise wrong(where, reason, "a GPU that runs its programs") from error
         if not found <= MOST_DIFFERENCE:  # NaN too
-            expected = f"at most {MOST_DIFFERENCE:.0%}"
-            differ = "results on this GPU that differ"
-            raise wrong(where, f"{differ} by {found:.1%} from the plain form", expected)
+            differ = (
+                f"results on this GPU that differ by {found:.1%} from the plain form"
+            )
+            raise wrong(where, differ, f"at most {MOST_DIFFERENCE:.0%}")
 
 
 def difference(
     compute_capability: tuple[int, int],
-    dtype: tf.DType,
+    precision: str,
     head_size: int,
     targets: int,
     config: tf.ConfigProto,
@@ -72,7 +78,7 @@ def difference(
 
     Args:
       compute_capability: of the GPU.
-      dtype: of the matmuls; the plain form computes in float32.
+      precision: of the matmuls; the plain form computes in float32.
       head_size: H.
       targets: P, for the query stream; 0: the content stream.
       config: of the session.
@@ -87,17 +93,21 @@ def difference(
     with tf.Graph().as_default(), tf.Session(config=config) as session:
 
         def normal(*shape: int) -> tf.Tensor:
-            return tf.cast(tf.constant(rng.randn(*shape), tf.float32), dtype)
+            return tf.cast(tf.constant(rng.randn(*shape)), DTYPES[precision])
 
         of_queries = _BATCH, _HEADS, queries, head_size
         of_keys = _BATCH, _HEADS, num_keys, head_size
-        of_distances = _BATCH, _HEADS, num_keys + _LENGTH, head_size
-        inputs = [normal(*of_queries), normal(*of_keys), normal(*of_keys)]  # q, k, v
-        inputs.append(normal(*of_distances))
-        for _ in ("r_w", "r_r", "r_s"):
-            inputs.append(normal(_HEADS, 1, head_size))
-        inputs.append(normal(2, _HEADS, 1, head_size))  # seg_embed
-        d_output = normal(*of_queries)
+        inputs = [
+            normal(*of_queries),  # q
+            normal(*of_keys),  # k
+            normal(*of_keys),  # v
+            normal(_BATCH, _HEADS, num_keys + _LENGTH, head_size),  # k_r
+            normal(_HEADS, 1, head_size),  # r_w
+            normal(_HEADS, 1, head_size),  # r_r
+            normal(_HEADS, 1, head_size),  # r_s
+            normal(2, _HEADS, 1, head_size),  # seg_embed
+            normal(*of_queries),  # the gradient of the output
+        ]
         mask = Mask(
             key_rank=tf.constant(np.concatenate([of_memory, rank], axis=1)),
             query_rank=tf.constant(np.take_along_axis(rank, positions, axis=1)),
@@ -105,39 +115,30 @@ def difference(
         )
         stream = Stream(
             mask,
-            tf.one_hot(rng.randint(0, 2, (_BATCH, queries)), 2)[:, None],
-            tf.one_hot(rng.randint(0, 2, (_BATCH, num_keys)), 2)[:, None],
+            tf.constant(rng.randint(0, 2, (_BATCH, queries))),
+            tf.constant(rng.randint(0, 2, (_BATCH, num_keys))),
             tf.constant(_LENGTH - positions) if targets else None,
         )
         drops = _SameDropout(0.1, tf.constant([7], tf.uint64), 0)
 
         def results(
-            attention: Callable[..., tf.Tensor],
-            compute_dtype: tf.DType,
-            stream: Stream,
-            *given: tf.Tensor,
+            attention: Callable[..., tf.Tensor], stream: Stream, *given: tf.Tensor
         ) -> list[tf.Tensor]:
-            """Output and gradients, of `inputs` but the last; given: these and the gradient of the
+            """The output, and the gradients of the inputs. given: these and the gradient of the
             output."""
-            *cast, d_output = [tf.cast(x, compute_dtype) for x in given]
-            q, k, v, k_r, r_w, r_r, r_s, seg_embed = cast
+            q, k, v, k_r, r_w, r_r, r_s, seg_embed, d_output = given
             unread: dict[str, Any] = dict.fromkeys(Weights._fields)
             weights = Weights(**unread)
             weights = weights._replace(r_w=r_w, r_r=r_r, r_s=r_s, seg_embed=seg_embed)
             output = attention(q, k, v, k_r, weights, stream, drops)
-            return [output, *tf.gradients(output, cast[:-1], d_output)]
+            return [output, *tf.gradients(output, given[:-1], d_output)]
 
         programs = functools.partial(kernels_gpu.relative_attention, compute_capability)
-        fused = functools.partial(results, programs, dtype, stream)
-        compiled = tf2.function(fused, jit_compile=True, autograph=False)
-        found = compiled(*inputs, d_output)
-        wanted = results(
-            modeling.relative_attention,
-            tf.float32,
-            stream._replace(mask=additive_mask(mask)),
-            *inputs,
-            d_output,
-        )
+        fused = functools.partial(results, programs, stream)
+        found = tf2.function(fused, jit_compile=True, autograph=False)(*inputs)
+        plain_stream = stream._replace(mask=additive_mask(mask))
+        wide = [tf.cast(x, tf.float32) for x in inputs]
+        wanted = results(modeling.relative_attention, plain_stream, *wide)
         differences = []
         for value, exact in zip(found, wanted):
             distance = tf.norm(tf.cast(value, tf.float32) - exact)

@@ -58,7 +58,11 @@ def relative_attention(
     q = q * scale
     wide_q, wide_k = widened(q, k, weights, stream, scale)
     turned = _turned(q + weights.r_r * scale, distances, stream.first_distance_index)
-    of_keys = tf.stop_gradient(_of_keys(distances, shape_of(k)[2]))
+    # The vectors of the keys, cos(j w) and sin(j w): [K,D].
+    num_keys = shape_of(k)[2]
+    cosine = tf.reverse(distances.cosine[0, 1 : num_keys + 1], [0])
+    sine = tf.reverse(distances.sine[0, 1 : num_keys + 1], [0])
+    of_keys = tf.stop_gradient(tf.concat([cosine, sine], axis=-1))
     score = tf.matmul(wide_q, wide_k, transpose_b=True)  # [B,N,T,K]
     score += tf.einsum("bntd,kd->bntk", turned, of_keys)
     return attend("tpu", score, v, stream, drops)
@@ -86,10 +90,3 @@ def _turned(
     if distances.sign is not None:
         u = u * distances.sign
     return tf.concat([u * sine + v * cosine, v * sine - u * cosine], axis=-1)
-
-
-def _of_keys(distances: Distances, num_keys: int) -> tf.Tensor:
-    """The vectors of the keys, cos(j w) and sin(j w): [K,D]."""
-    cosine = tf.reverse(distances.cosine[0, 1 : num_keys + 1], [0])
-    sine = tf.reverse(distances.sine[0, 1 : num_keys + 1], [0])
-    return tf.concat([cosine, sine], axis=-1)

@@ -21,6 +21,7 @@ from xlnet.model.kernels import (
     ACTIVATIONS,
     LAYER_NORM_EPSILON,
     NO_DROPOUT,
+    NUM_SEGMENTS,
     Dense,
     Dropout,
     Stream,
@@ -208,17 +209,18 @@ def widened(
     #     [q + r_w | s 0]       scores: content + s, content + s, content
     wide_q, wide_k = q + weights.r_w * scale, k
     if stream.segments is not None:
-        assert weights.r_s is not None and stream.key_segments is not None
+        assert weights.r_s is not None
         same, other = tf.unstack(weights.seg_embed)  # [N,1,H]
         # s is computed as vector times matrix, which takes half the time of matrix times vector.
         difference = repeated((same - other)[None], shape_of(q)[0])  # [B,N,1,H]
         q_s = q + weights.r_s * scale
         towards_same = tf.matmul(difference, q_s, transpose_b=True)  # [B,N,1,T]
         towards_same = tf.reshape(towards_same, shape_of(q)[:3] + [1])  # [B,N,T,1]
-        wide_q = tf.concat([wide_q, towards_same * stream.segments], axis=-1)
-        shape = shape_of(k)[:3] + [stream.key_segments.shape[3]]
-        key_segments = tf.broadcast_to(stream.key_segments, shape)
-        wide_k = tf.concat([wide_k, key_segments], axis=-1)
+        of_queries = tf.one_hot(stream.segments, NUM_SEGMENTS, dtype=q.dtype)[:, None]
+        of_keys = tf.one_hot(stream.key_segments, NUM_SEGMENTS, dtype=k.dtype)[:, None]
+        wide_q = tf.concat([wide_q, towards_same * of_queries], axis=-1)
+        of_keys = tf.broadcast_to(of_keys, shape_of(k)[:3] + [NUM_SEGMENTS])
+        wide_k = tf.concat([wide_k, of_keys], axis=-1)
     return wide_q, wide_k
 
 
@@ -250,7 +252,7 @@ def attend(
         # The scale of dropout is applied after the matmul, where the tensor is narrower.
         output = tf.matmul(dropped_out_p, v) * scale  # [B,N,T,H]
 
-        def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        def gradient(dy: tf.Tensor) -> Any:
             # Go back through dropout and the softmax to the gradient of the scores. For one query
             # with the probabilities p, d = dropout(p), which is scaled, and the output o it is
             # dscore = d (v dy) - p sum(o dy). Here the scale of d is in dy.
@@ -338,16 +340,11 @@ def feed_forward(
     mask_source = mask_source_of(z_shape, drops, form)
 
     @tf.custom_gradient
-    def feed(
-        x: tf.Tensor,
-        kernel: tf.Tensor,
-        bias: tf.Tensor,
-        outer_kernel: tf.Tensor,
-        outer_bias: tf.Tensor,
-    ) -> Any:
+    def feed(x: tf.Tensor, *weights: tf.Tensor) -> Any:
+        kernel, bias, outer_kernel, outer_bias = weights
         z = dense(x, kernel, bias)  # [B,T,F]
 
-        def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        def gradient(dy: tf.Tensor) -> Any:
             # else the forward pass' activation is kept
             with tf.control_dependencies([dy]):
                 again = tf.identity(z)
@@ -451,7 +448,7 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
 
         # With n the normalized x and g its gradient, the gradient of x is
         # (g - mean(g) - n mean(g n)) / deviation: n and the deviation are all that it needs.
-        def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        def gradient(dy: tf.Tensor) -> Any:
             dy = tf.cast(dy, tf.float32)
             dn = dy * gamma
             along = tf.reduce_mean(dn * normal, axis=-1, keepdims=True)

@@ -2,8 +2,8 @@
 
 In the order of the paper: who sees whom, how far away it is, attention, the layer with its two
 streams, the stack with memory. This file is the specification. Runs compute attention in the form
-that `attention_form` names; `layer_graph` says how a layer enters TensorFlow's graph; `parameters`
-reads the weights; the prediction of a token (paper, equation 4) and other losses are in `heads`.
+that `attention_form` names; `parameters` reads the weights; the prediction of a token (paper,
+equation 4) and other losses are in `heads`.
 
 Shape letters: B batch, Q positions of the sequence, M remembered positions, K = M + Q keys,
 P target positions, T query positions of a stream (Q or P), R = K + Q relative distances (K + 1 of
@@ -12,13 +12,14 @@ P target positions, T query positions of a stream (Q or P), R = K + Q relative d
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.model import kernels_tpu, kernels_tuned, layer_graph, ops, parameters
+from xlnet.model import kernels_tpu, kernels_tuned, ops, parameters
 from xlnet.model.kernels import (
     NO_DROPOUT,
     AdditiveMask,
@@ -32,9 +33,9 @@ from xlnet.model.kernels import (
 )
 from xlnet.model.ops import count_to, dense, shape_of, split_heads
 from xlnet.model.parameters import LayerContext, get_initializer, get_weight
+from xlnet.model.stateless_random import fold_in
 from xlnet.settings.network import RunConfig, XLNetConfig
 
-NUM_SEGMENTS = 8  # segment ids are 0 ... 7; released models use 0 to 4
 # Lower than every rank of a sequence, so everyone sees the memory.
 RANK_OF_MEMORY = -(2**31)
 
@@ -68,25 +69,25 @@ def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> Mask:
 
 def with_memory(
     mask: Mask | None,
-    length: Any,
+    position: tf.Tensor,
     memory_length: Any,
     attn_type: str,
     same_length: bool,
-    dtype: tf.DType = tf.int64,
 ) -> Mask | None:
-    """Extends a mask over the sequence, or None, to the keys: K = M + Q. dtype: of indices.
+    """Extends a mask over the sequence, or None, to the keys: K = M + Q.
 
     All of memory is visible. "uni" masks later keys and, with `same_length`, keys further than M
-    away.
+    away. position: int [Q], the index of each position of the sequence among the keys.
     """
     if attn_type not in ("bi", "uni"):
         raise ValueError(f"attn_type is {attn_type!r}, expected bi or uni")
     if attn_type == "uni":
-        position = _positions(length, memory_length, dtype)[:, None]  # [Q,1]
-        key = count_to(memory_length + length, dtype)  # [K]
+        position = position[:, None]  # [Q,1]
+        num_keys = memory_length + shape_of(position)[0]
+        key = count_to(num_keys, position.dtype)  # [K]
         masked = key > position
         if same_length:
-            masked |= key < position - tf.cast(memory_length, dtype)
+            masked |= key < position - tf.cast(memory_length, position.dtype)
         if mask is None:
             return Mask(masked=masked[None])
         # Pads with False.
@@ -100,11 +101,6 @@ def with_memory(
     of_memory = tf.constant(RANK_OF_MEMORY, rank.dtype)
     of_memory = tf.fill([shape_of(rank)[0], memory_length], of_memory)
     return mask._replace(key_rank=tf.concat([of_memory, rank], axis=1))
-
-
-def _positions(length: Any, memory_length: Any, dtype: tf.DType) -> tf.Tensor:
-    """The index of each position of the sequence among the keys, [Q]."""
-    return count_to(length, dtype) + tf.cast(memory_length, dtype)
 
 
 # ---- how far away it is (Transformer-XL, section 3.3) ----
@@ -219,7 +215,8 @@ def relative_scores(
         q_s = q + weights.r_s
         same = tf.reduce_sum(q_s * same, axis=-1, keepdims=True)  # [B,N,T,1]
         other = tf.reduce_sum(q_s * other, axis=-1, keepdims=True)
-        is_same = tf.matmul(stream.segments, stream.key_segments, transpose_b=True) > 0
+        of_query, of_key = stream.segments[:, :, None], stream.key_segments[:, None]
+        is_same = tf.equal(of_query, of_key)[:, None]  # [B,1,T,K]
         scores += tf.where_v2(is_same, same, other)
     return tf.cast(scores, tf.float32) / math.sqrt(shape_of(q)[3])
 
@@ -235,19 +232,28 @@ def masked_softmax(scores: tf.Tensor, mask: AdditiveMask | None) -> tf.Tensor:
     return probabilities * mask.has_visible_key
 
 
-def attention_form(
-    net: LayerContext, mask: Mask | AdditiveMask | None
-) -> Literal["plain", "tuned", "fused", "without shift"]:
-    """The form of attention in a run: the one place where it is chosen. mask: as in `Stream`.
+def attention_form(run: RunConfig, mask: Mask | None, has_segments: bool) -> str:
+    """The form of attention in a run: the one place where it is chosen.
 
     All forms compute what `relative_attention` says, up to rounding. Decoding token by token
     (`incremental`) computes by its equations, too.
+
+    Args:
+      run: how the network is run; its device is known.
+      mask: over the keys, or None.
+      has_segments: whether the score has a segment term.
     """
-    if net.run.device == "plain":
+    if run.device == "plain":
         return "plain"  # `relative_attention` itself
-    if isinstance(mask, Mask):
-        return "fused"  # `kernels_gpu`: one program on an NVIDIA GPU
-    if net.run.device == "tpu" and net.run.clamp_len < 0:
+    # `kernels_gpu`: one program on an NVIDIA GPU, for networks with segments and masks by ranks of
+    # static shapes. XLA calls it, so only within a function that it compiles; outside of such a
+    # function a network is built for its variables alone.
+    is_compiled = tf.get_default_graph().building_function
+    if run.fused_attention and is_compiled and has_segments and mask is not None:
+        rank = mask.key_rank
+        if rank is not None and rank.shape.is_fully_defined():
+            return "fused"
+    if run.device == "tpu" and run.clamp_len < 0:
         return "without shift"  # `kernels_tpu`; clipped distances have no addition theorems
     return "tuned"  # `kernels_tuned`: explicit gradients
 
@@ -256,7 +262,11 @@ def attention_form(
 
 
 def layer(
-    net: LayerContext,
+    config: XLNetConfig,
+    run: RunConfig,
+    seed: tf.Tensor | None,
+    first_row: Any,
+    form: str,
     weights: Weights,
     h: tf.Tensor,
     g: tf.Tensor | None,
@@ -273,9 +283,16 @@ def layer(
         h_i ← attention(q=h_i, kv=h_j),  rank[j] <  rank[i] or j = i
 
     where h_j are positions of the memory and of the sequence. Without g it is a layer of
-    Transformer-XL.
+    Transformer-XL. It reads no variables, so that it can be computed again and be built once for
+    all layers.
 
     Args:
+      config: the architecture.
+      run: how the network is run; its device is known.
+      seed: of the dropout of this layer; None: there is none.
+      first_row: as in `transformer_xl`.
+      form: of attention, see `attention_form`.
+      weights: of this layer.
       h: the content stream, [B,Q,D].
       g: the query stream, [B,P,D]; or None.
       memory: [B,M,D]; or None.
@@ -288,9 +305,9 @@ def layer(
     Returns:
       h and g of the next layer, None for one that does not exist.
     """
+    net = LayerContext(config, run, seed, first_row)
     k = keys_or_values(net, weights.k, h, memory)
     v = keys_or_values(net, weights.v, h, memory)
-    form = attention_form(net, content_stream.mask)
     if form == "without shift":
         k_r = kernels_tpu.Distances(weights.r, *sinusoids, sign)
     else:
@@ -298,8 +315,8 @@ def layer(
 
     def attend(x: tf.Tensor, stream: Stream) -> tf.Tensor:
         """Attention of the stream x [B,T,D], in the form of the run: [B,N,T,H]."""
-        q = split_heads(dense(x, weights.q), net.config.n_head)  # [B,N,T,H]
-        drops = net.next_dropout(net.run.dropatt)
+        q = split_heads(dense(x, weights.q), config.n_head)  # [B,N,T,H]
+        drops = net.next_dropout(run.dropatt)
         inputs = q, k, v, k_r, weights, stream, drops
         if form == "plain":
             heads = relative_attention(*inputs)
@@ -309,9 +326,8 @@ def layer(
             # It imports a part of TensorFlow that others do not need.
             from xlnet.model import kernels_gpu
 
-            capability = net.run.fused_attention
-            assert capability, "ranks are kept for fused attention alone"
-            heads = kernels_gpu.relative_attention(capability, *inputs)
+            assert run.fused_attention is not None
+            heads = kernels_gpu.relative_attention(run.fused_attention, *inputs)
         else:
             heads = kernels_tuned.relative_attention(net.form, *inputs)
         if stream.query_weights is not None:
@@ -435,19 +451,17 @@ def transformer_xl(
 
         # Prepare who sees whom, and the encodings of the distances: they are the same in all
         # layers.
+        has_segments = seg_ids is not None
         if mask is not None and not isinstance(mask, Mask):
             mask = Mask(masked=mask)
-        # Of indices: int64 stays on a GPU, int32 is a TPU's own.
-        dtype = input_ids.dtype
-        mask = with_memory(
-            mask, length, memory_length, attn_type, run.same_length, dtype
+        # In the type of the ids: int64 stays on a GPU, int32 is a TPU's own.
+        position = count_to(length, input_ids.dtype)  # [Q]
+        position += tf.cast(memory_length, input_ids.dtype)
+        mask = with_memory(mask, position, memory_length, attn_type, run.same_length)
+        form = attention_form(net.run, mask, has_segments)
+        content_stream, query_stream = streams_of(
+            form, mask, seg_ids, query, position, memory_length
         )
-        content_stream = content_stream_of(
-            net, mask, seg_ids, length, memory_length, dtype
-        )
-        query_stream = None
-        if query is not None:
-            query_stream = query_stream_of(net, content_stream, query, mask, length)
         # A query at a target position reads the scores of all keys, also of those after it, which
         # are masked if `attn_type` is "uni": it needs the distances to both sides in any case.
         has_targets = query is not None and query.positions is not None
@@ -460,36 +474,39 @@ def transformer_xl(
 
         if net.run.device == "tpu":
             # What each layer makes of these tables would be half of the program.
-            sinusoids = tuple(layer_graph.not_constant(*sinusoids))
+            sinusoids = tuple(ops.not_constant(*sinusoids))
 
-        # Run the layers.
-        weights = parameters.layer_weights(net, has_segments=seg_ids is not None)
+        # How a layer enters TensorFlow's graph makes no difference to its numbers.
+        run_layer: Callable[..., Any] = functools.partial(layer, config, net.run)
+        is_compiled = net.run.device in ("xla", "tpu")
+        if run.is_training and run.recompute:
+            run_layer = functools.partial(ops.recomputed, run_layer, is_compiled)
+        # Not for XLA: if shapes go from a function to its gradient, it takes all inputs of the
+        # function for constants, and would compile for each batch.
+        if run.traced_once and not is_compiled:
+            run_layer = ops.traced_once(run_layer)
+
+        # Run the layers. The memory of a layer is its input, since the next sequence sees it as
+        # input of the same layer.
+        weights = parameters.layer_weights(net, has_segments)
         memories = list(mems) if mems else [None] * config.n_layer
-        same = {
-            "content_stream": content_stream,
-            "query_stream": query_stream,
-            "sinusoids": sinusoids,
-            "sign": sign,
-        }
-        h_of_layers: list[tf.Tensor] = []
-        run_layer = layer_graph.wrapped(layer, net)
-        for i in range(config.n_layer):
-            h_of_layers.append(h)
-            h, g = run_layer(
-                i,
-                weights=weights[i],
-                h=h,
-                g=g,
-                memory=memories[i],
-                is_last_layer=i == config.n_layer - 1,
-                **same,
-            )
-
-        # The memory of a layer is its input, since the next sequence sees it as input of the same
-        # layer.
         new_mems = []
-        for x, memory in zip(h_of_layers, memories):
-            new_mems.append(update_memory(x, memory, run.mem_len, run.reuse_len))
+        for i in range(config.n_layer):
+            new_mems.append(update_memory(h, memories[i], run.mem_len, run.reuse_len))
+            h, g = run_layer(
+                None if seed is None else fold_in(seed, -1 - i),
+                first_row,
+                form,
+                weights[i],
+                h,
+                g,
+                memories[i],
+                content_stream,
+                query_stream,
+                sinusoids,
+                sign,
+                i == config.n_layer - 1,
+            )
 
         # The output is that of the query stream, or, without one, of the content stream.
         sequence = tf.cast(net.dropout(h if g is None else g, run.dropout), tf.float32)
@@ -519,82 +536,71 @@ def embed(
     return table, h, tf.broadcast_to(mask_embedding, shape)
 
 
-def content_stream_of(
-    net: LayerContext,
+def streams_of(
+    form: str,
     mask: Mask | None,
     seg_ids: tf.Tensor | None,
-    length: Any,
+    query: Query | None,
+    position: tf.Tensor,
     memory_length: Any,
-    dtype: tf.DType,
-) -> Stream:
-    """The content `Stream`: all positions, which see their own token, too. mask: over K keys;
-    dtype: of indices."""
-    segments = key_segments = None
+) -> tuple[Stream, Stream | None]:
+    """The content and the query `Stream`, the latter None without a query.
+
+    Args:
+      form: of attention, see `attention_form`.
+      mask: of the sequence, over the keys; or None.
+      seg_ids: as in `transformer_xl`.
+      query: the query stream; or None.
+      position: as in `with_memory`.
+      memory_length: M.
+    """
+    key_segments = None
     if seg_ids is not None:  # memory counts as segment 0
         of_memory = tf.zeros([shape_of(seg_ids)[0], memory_length], seg_ids.dtype)
-        key_ids = tf.concat([of_memory, seg_ids], axis=1)  # [B,K]
-        segments = tf.one_hot(seg_ids, NUM_SEGMENTS, dtype=net.dtype)[:, None]
-        key_segments = tf.one_hot(key_ids, NUM_SEGMENTS, dtype=net.dtype)[:, None]
+        key_segments = tf.concat([of_memory, seg_ids], axis=1)  # [B,K]
+
+    # The content stream: all positions, which see their own token, too.
+    with_own = mask
     if mask is not None:
-        mask = mask._replace(own_key=_positions(length, memory_length, dtype)[None])
-    return Stream(prepared(net, mask, segments), segments, key_segments)
+        with_own = mask._replace(own_key=position[None])
+    content_stream = Stream(prepared(form, with_own), seg_ids, key_segments)
+    if query is None:
+        return content_stream, None
 
-
-def prepared(
-    net: LayerContext, mask: Mask | None, segments: tf.Tensor | None
-) -> Mask | AdditiveMask | None:
-    """The mask as attention reads it in all layers: by ranks for fused attention, which covers
-    static shapes and networks with segments; numbers for the others."""
-    if mask is None:
-        return None
-    # Its programs are called by XLA, so only within a function that it compiles; outside of such a
-    # function a network is built for its variables alone.
-    is_compiled = tf.get_default_graph().building_function
-    if net.run.fused_attention and is_compiled and segments is not None:
-        ranks = mask.key_rank, mask.query_rank
-        if all(x is not None and x.shape.is_fully_defined() for x in ranks):
-            return mask
-    return additive_mask(mask)
-
-
-def query_stream_of(
-    net: LayerContext,
-    content_stream: Stream,
-    query: Query,
-    mask: Mask | None,
-    length: Any,
-) -> Stream:
-    """The query `Stream`: of all positions those of the targets, without their own token. mask:
-    over K keys."""
-    segments, positions = content_stream.segments, query.positions
-    first_distance_index = None
+    # The query stream: of all positions those of the targets, without their own token.
+    segments, first_distance_index, positions = seg_ids, None, query.positions
     if positions is not None:
         # The distance from position i to key 0 is d = M + i. Among the R distances it has the index
         # K - d, which is Q - i.
+        length = shape_of(position)[0]
         first_distance_index = tf.cast(length, positions.dtype) - positions
         if segments is not None:
-            segments = _at(segments[:, 0], positions)[:, None]  # [B,1,P,S]
+            segments = tf.gather(segments, positions, batch_dims=1)  # [B,P]
         if mask is not None and mask.masked is not None:
-            mask = Mask(masked=_at(mask.masked, positions))
+            masked = mask.masked  # [B or 1,Q or 1,K]
+            if masked.shape[1] != 1:
+                shape = [shape_of(positions)[0], *shape_of(masked)[1:]]
+                masked = tf.broadcast_to(masked, shape)
+                masked = tf.gather(masked, positions, batch_dims=1)  # [B,P,K]
+            mask = Mask(masked=masked)
         elif mask is not None:
-            mask = mask._replace(
-                query_rank=tf.gather(mask.query_rank, positions, batch_dims=1)
-            )
-    return Stream(
-        prepared(net, mask, segments),
+            query_rank = tf.gather(mask.query_rank, positions, batch_dims=1)
+            mask = mask._replace(query_rank=query_rank)
+    query_stream = Stream(
+        prepared(form, mask),
         segments,
-        content_stream.key_segments,
+        key_segments,
         first_distance_index,
         query.weights,
     )
+    return content_stream, query_stream
 
 
-def _at(x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
-    """x [B or 1,Q or 1,...] at the positions [B,P]: [B,P or 1,...]."""
-    x = tf.broadcast_to(
-        x, tf.concat([[shape_of(positions)[0]], tf.shape(x)[1:]], axis=0)
-    )
-    return x if x.shape[1] == 1 else tf.gather(x, positions, batch_dims=1)
+def prepared(form: str, mask: Mask | None) -> Mask | AdditiveMask | None:
+    """The mask as attention of this form reads it in all layers."""
+    if mask is None or form == "fused":
+        return mask
+    return additive_mask(mask)
 
 
 def update_memory(

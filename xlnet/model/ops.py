@@ -1,11 +1,13 @@
-"""Operations on tensors that all parts of the network use; shape letters as in `modeling`."""
+"""Operations on tensors that all parts of the network use, and how a layer enters TensorFlow's
+graph; shape letters as in `modeling`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 
@@ -107,19 +109,9 @@ def repeated(x: tf.Tensor, batch: Any) -> tf.Tensor:
 
     prints [3.] each time with TF_ENABLE_ONEDNN_OPTS=0.
     """
-    if x.shape[0] != 1 or isinstance(batch, int) and batch == 1:
+    if x.shape[0] != 1:
         return x
-
-    @tf.custom_gradient
-    def tiled(x: tf.Tensor) -> Any:
-        # TensorFlow's gradient computes shapes on the host, for which a GPU would wait.
-        def gradient(dy: tf.Tensor) -> tf.Tensor:
-            return tf.reduce_sum(dy, axis=0, keepdims=True)
-
-        others = [1] * (len(x.shape) - 1)
-        return tf.tile(x, [batch, *others]), gradient
-
-    return tiled(x)
+    return tf.broadcast_to(x, [batch, *shape_of(x)[1:]])
 
 
 def split_heads(x: tf.Tensor, heads: int) -> tf.Tensor:
@@ -134,3 +126,69 @@ def merge_heads(x: tf.Tensor) -> tf.Tensor:
     batch, heads, length, width = shape_of(x)
     x = tf.transpose(x, [0, 2, 1, 3])
     return tf.reshape(x, [batch, length, heads * width])
+
+
+# ---- a function computed again in the backward pass, or built once for all calls ----
+
+
+def not_constant(*tensors: tf.Tensor) -> list[tf.Tensor]:
+    """Tensors behind XLA's optimization barrier.
+
+    TensorFlow and XLA compute beforehand what follows from constants, and compute once what is
+    written twice; they do not look behind it.
+    """
+    from tensorflow.compiler.tf2xla.python import xla  # a part that others do not need
+
+    return list(xla.optimization_barrier(*tensors))
+
+
+def recomputed(function: Callable[..., Any], is_compiled: bool, *inputs: Any) -> Any:
+    """Gradient checkpointing: `function(*inputs)` without keeping its intermediate tensors.
+
+    The backward pass runs `function` again, so it must depend on its inputs, nests of tensors and
+    other values, alone: it reads no variables, and its dropout masks come from a seed among them.
+    Its outputs are a nest of tensors and None. is_compiled: whether XLA compiles it.
+    """
+    leaves = tf.nest.flatten(inputs)
+    indices = [i for i, leaf in enumerate(leaves) if tf.is_tensor(leaf)]
+    structures = []  # of the outputs, once they are known
+
+    def call(tensors: Any) -> list[tf.Tensor]:
+        """The outputs that are tensors."""
+        filled = dict(zip(indices, tensors))
+        given = [filled.get(i, leaf) for i, leaf in enumerate(leaves)]
+        outputs = function(*tf.nest.pack_sequence_as(inputs, given))
+        structures.append(outputs)
+        return [output for output in tf.nest.flatten(outputs) if output is not None]
+
+    @tf.custom_gradient
+    def forward(*tensors: tf.Tensor) -> Any:
+        def gradient(*dys: tf.Tensor) -> Any:
+            # Not before the backward pass, and not merged with the forward pass.
+            if is_compiled:
+                behind = not_constant(*tensors, *dys)
+                again, dys_behind = behind[: len(tensors)], behind[len(tensors) :]
+            else:
+                with tf.control_dependencies(dys):
+                    again = [tf.identity(x) for x in tensors]
+                dys_behind = list(dys)
+            with tf.name_scope("recomputed"):
+                return gradients(call(again), again, dys_behind)
+
+        return call(tensors), gradient
+
+    computed = iter(forward(*(leaves[i] for i in indices)))
+    return tf.nest.map_structure(
+        lambda output: None if output is None else next(computed), structures[0]
+    )
+
+
+def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, traced once together with its gradient for all calls with inputs of the same
+    shapes, and the same values where they are no tensors.
+
+    It must depend on its inputs, nests of tensors, alone; a variable among them would be that of
+    the first call in all calls. Each call is one operation, which the session inlines: see
+    `devices.Devices.session_config`.
+    """
+    return tf2.function(lambda *inputs: function(*inputs), autograph=False)

@@ -15,9 +15,7 @@ import tensorflow.compat.v1 as tf
 from xlnet.model import kernels_tuned
 from xlnet.model.kernels import NO_DROPOUT, Dense, Dropout, Norm, Weights
 from xlnet.model.stateless_random import fold_in
-from xlnet.settings.network import RunConfig, XLNetConfig
-
-DTYPES = {"fp32": tf.float32, "bf16": tf.bfloat16, "fp16": tf.float16}
+from xlnet.settings.network import DTYPES, RunConfig, XLNetConfig
 
 
 class LayerContext:
@@ -42,7 +40,7 @@ class LayerContext:
         self.first_row = first_row
         # Matmuls are in this type; weights, softmax, layer norm and loss are float32.
         assert run.precision, "a RunConfig has a precision from its making on"
-        self.dtype = DTYPES[run.precision]
+        self.dtype = tf.as_dtype(DTYPES[run.precision])
         self.form = kernels_tuned.form_of(device, run.is_training, config.d_inner)
         self._dropouts = 0
 
