@@ -215,7 +215,8 @@ def relative_scores(
         q_s = q + weights.r_s
         same = tf.reduce_sum(q_s * same, axis=-1, keepdims=True)  # [B,N,T,1]
         other = tf.reduce_sum(q_s * other, axis=-1, keepdims=True)
-        of_query, of_key = stream.segments[:, :, None], stream.key_segments[:, None]
+        of_query = tf.expand_dims(stream.segments, 2)  # [B,T,1]
+        of_key = tf.expand_dims(stream.key_segments, 1)  # [B,1,K]
         is_same = tf.equal(of_query, of_key)[:, None]  # [B,1,T,K]
         scores += tf.where_v2(is_same, same, other)
     return tf.cast(scores, tf.float32) / math.sqrt(shape_of(q)[3])
