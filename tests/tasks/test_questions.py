@@ -21,8 +21,8 @@ from xlnet.support.errors import UserError
 from xlnet.tasks import encoding, known
 from xlnet.tasks.files import parsing
 from xlnet.tasks.questions import answers
+from xlnet.tasks.questions.answers import GoldAnswer, position_of
 from xlnet.tasks.questions.spans import BestSpans
-from xlnet.tasks.questions.squad import GoldAnswer, position_of
 from xlnet.tasks.task import Columns, Row
 
 CONTEXT = "The cat sat. The dog ran after it, 3 times."

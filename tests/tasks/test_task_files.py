@@ -222,7 +222,7 @@ ERRORS = {
     "no JSON": (
         "tnews",
         '{"label": "100", "sentence": "x"}\n{\n',
-        "dev.json:2: not valid",
+        "dev.json:2: not valid JSON: Expecting property name enclosed in double quotes: column",
     ),
 }
 
@@ -283,6 +283,16 @@ def test_a_line_of_text_is_all_of_the_columns_that_are_joined(tmp_path):
     task = task.with_files(declared={"name": "text"})
     rows = parsing.read_to_predict(task, str(tmp_path / "x.txt"))
     assert [row.pairs for row in rows] == [(("a b", "c"),), (("d", "e"),)]
+
+
+def test_another_form_is_refused_with_those_of_the_task(tmp_path):
+    task = known.resolve_task(settings("", do_train=False), {"labels": ["a", "b"]})
+    for name in ("x.zip", "x.conll"):
+        write(tmp_path, name, "a text")
+        with pytest.raises(
+            UserError, match="form (zip|conll), expected one of csv, .*"
+        ):
+            parsing.read_to_predict(task, str(tmp_path / name))
 
 
 def test_a_table_without_a_declared_form_is_not_read_as_texts(tmp_path, monkeypatch):

@@ -353,7 +353,7 @@ def encode_ids(
 # Letters of scripts without spaces between words, if they can begin a syllable: without small kana,
 # length and repetition marks (ー 々), tone marks, and vowels written behind their consonant. Korean
 # has spaces, so Hangul is not among them.
-_UNSPACED = re.compile(
+UNSPACED = re.compile(
     "[\u0e01-\u0e2e\u0e40-\u0e44"  # Thai: consonants, vowels written in front
     "\u0e81-\u0eae\u0ec0-\u0ec4\u0edc-\u0edf"  # Lao: the same
     "\u1000-\u102a\u103f\u1050-\u1055\u1780-\u17b3"  # Burmese, Khmer: and independent vowels
@@ -365,7 +365,7 @@ _UNSPACED = re.compile(
 
 def is_unspaced(text: str) -> bool:
     """Whether a text begins with a letter of a script without spaces between words."""
-    return bool(_UNSPACED.match(text))
+    return bool(UNSPACED.match(text))
 
 
 def begins_word(piece: str) -> bool:

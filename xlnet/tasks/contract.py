@@ -270,9 +270,10 @@ class Task(TableReader):
             raise wrong(f"metric of task {self.name}", name, expected, "--metric")
 
     def gold_labels(self, rows: Sequence[Row]) -> Any:
-        """The gold labels of rows: as numbers [n, ...], int32 or float32, 0 where a row has
-        none."""
-        return self.targets(rows)
+        """The gold labels of rows: as numbers [n, ...], int32 or float32, 0 where a row has none;
+        the rows themselves where labels are not numbers."""
+        numbers = self.targets(rows)
+        return rows if numbers is None else numbers
 
     def evaluate(
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD

@@ -19,15 +19,17 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import glob
 import gzip
 import io
+import itertools
 import json
 import math
 import os
 import re
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import IO, Any, cast
 
 from xlnet.support import errors, files
@@ -42,7 +44,7 @@ Records = Iterator[tuple[str, Any]]
 LONGEST_CELL = 1 << 24  # [characters]
 _BLANKS = "[ \t]+"  # between the columns of conll
 DELIMITERS = {"csv": ",", "tsv": "\t", "text": "\t", "conll": _BLANKS}
-FORMS = (*DELIMITERS, "jsonl", "ndjson", "json", "parquet")
+TABLES = ("csv", "tsv", "jsonl", "ndjson", "json", "parquet", "text")
 _MARK = "\ufeff"  # a byte order mark after decoding
 
 
@@ -51,30 +53,33 @@ def read(path: str, form: Form, what: str) -> Records:
 
     Args:
       path: the file; "-" is the standard input.
-      form: as it is declared; its `name` is one of `FORMS`.
+      form: as it is declared; its `name` is one of the module's table.
       what: the role of the file in errors.
     """
+    values: Iterable[Any]
+    content = lines(path, what, form.encoding)
     if form.name in DELIMITERS:
-        yield from _read_table(path, form, what)
-    elif form.name == "parquet":
-        yield from _read_parquet(path, what)
+        yield from _read_table(path, form, content)
+        return
+    if form.name == "parquet":
+        place, values = f"{path}: row ", _stored(path, what)
     elif form.name == "json":
-        found = parsed("".join(lines(path, what, form.encoding)))
-        if isinstance(found, dict):
-            found = found.get("data")
-        if isinstance(found, ValueError):
-            raise UserError(f"{path}: {found}; --input_format")
-        if not isinstance(found, list):
-            expected = "a list of JSON objects, or an object whose data is that list"
-            raise wrong(path, "another JSON document", expected, "--input_format")
-        for number, value in enumerate(found, 1):
-            yield f"{path}: item {number}", _object(value)
-    elif form.name in FORMS:
-        for number, line in enumerate(lines(path, what, form.encoding), 1):
-            yield f"{path}:{number}", _object(parsed(line)) if line.strip() else {}
+        place, values = f"{path}: item ", _listed(path, content)
     else:
-        found = f"the form {form.name}" if form.name else "no form"
-        raise wrong(path, found, f"one of {', '.join(FORMS)}", "--input_format")
+        place, values = f"{path}:", map(parsed, content)
+    for number, value in enumerate(values, 1):
+        if isinstance(value, ValueError):
+            value = str(value)
+        elif not isinstance(value, dict):
+            found = type(value).__name__
+            value = f"found {found}, expected a JSON object; --input_format"
+        yield f"{place}{number}", value
+
+
+def unknown_form(path: str, name: str | None, names: Iterable[str]) -> UserError:
+    """The error of a file whose form is not declared (None), or not one of `names`."""
+    found = f"the form {name}" if name else "no form"
+    return wrong(path, found, f"one of {', '.join(names)}", "--input_format")
 
 
 # --- Bytes to lines
@@ -118,76 +123,66 @@ def lines(path: str, what: str, encoding: str | None = None) -> Iterator[str]:
 # --- Cells between delimiters
 
 
-def _read_table(path: str, form: Form, what: str) -> Records:
+def _read_table(path: str, form: Form, content: Iterator[str]) -> Records:
     """The rows of a table, whose columns are named in the first line that is not blank, or by the
     form, or are numbered from 1 on."""
     delimiter = form.delimiter or DELIMITERS[str(form.name)]
     is_plain = form.quoting == "none" or form.name == "text" or delimiter == _BLANKS
-    rows = _split if is_plain else _quoted
+    rows = _quoted(path, form, content, delimiter)
+    if is_plain:
+        rows = enumerate((_split(line, delimiter) for line in content), 1)
     names = list(form.names)
     is_header = form.header != "none"
-    are_names = form.name != "text" and (is_header or names)
-    for number, cells in rows(path, form, what, delimiter):
+    may_repeat = form.name != "text" and (is_header or names)
+    for number, cells in rows:
         place = f"{path}:{number}"
         stripped = [cell.strip() for cell in cells]
         if not any(stripped):
             if not is_header:
                 yield place, {}
-            continue
-        if is_header:
+        elif is_header:
             is_header = False
-            if names:
-                continue
-            names = stripped
-            for name in filter(None, names):
-                if names.count(name) > 1:
-                    found = f"two columns '{name}' in {', '.join(names):.300}"
-                    raise wrong(place, found, "names that differ", "--header")
-            continue
-        names = names or [str(column) for column in range(1, len(cells) + 1)]
-        if len(cells) != len(names):
+            names = names or stripped
+            named = list(filter(None, names))
+            if len(set(named)) < len(named):
+                found = f"a column twice in {', '.join(names):.300}"
+                raise wrong(place, found, "names that differ", "--header")
+        elif names and len(cells) != len(names):
             columns = ", ".join(names)
             expected = f"{len(names)}, {columns:.80}; --quoting, --delimiter"
             yield place, f"{len(cells)} column(s), expected {expected}"
-        elif are_names and stripped == names:  # as where files were joined
+        elif may_repeat and stripped == names:  # as where files were joined
             yield place, "the names of the columns again"
         else:
+            names = names or [str(column) for column in range(1, len(cells) + 1)]
             yield place, dict(zip(names, cells))
 
 
-def _split(
-    path: str, form: Form, what: str, delimiter: str
-) -> Iterator[tuple[int, list[str]]]:
-    """The number of each line, and its cells; quotation marks have no meaning."""
-    for number, line in enumerate(lines(path, what, form.encoding), 1):
-        line = line.removesuffix("\n").removesuffix("\r")
-        if delimiter == _BLANKS:
-            yield number, re.split(_BLANKS, line.strip(" \t"))
-        else:
-            yield number, line.split(delimiter)
+def _split(line: str, delimiter: str) -> list[str]:
+    """The cells of a line in which quotation marks have no meaning."""
+    line = line.removesuffix("\n").removesuffix("\r")
+    if delimiter == _BLANKS:
+        return re.split(_BLANKS, line.strip(" \t"))
+    return line.split(delimiter)
 
 
 def _quoted(
-    path: str, form: Form, what: str, delimiter: str
+    path: str, form: Form, content: Iterator[str], delimiter: str
 ) -> Iterator[tuple[int, list[str]]]:
     """The number of the first line of each row, and its cells, some in quotation marks."""
     csv.field_size_limit(LONGEST_CELL)
     mark = re.escape(delimiter)
     cell = rf'(?:"(?:[^"]|"")*"|[^"{mark}]*)'
     row = re.compile(rf"{cell}(?:{mark}{cell})*[\r\n]*")
-    taken: list[str] = []  # the lines of a row, which the library takes one by one
-
-    def noted() -> Iterator[str]:
-        for line in lines(path, what, form.encoding):
-            taken.append(line)
-            yield line
-
+    content, again = itertools.tee(content)
+    reader = csv.reader(content, delimiter=delimiter, strict=True)
     number = 1
     try:
-        for cells in csv.reader(noted(), delimiter=delimiter, strict=True):
+        for cells in reader:
+            taken = list(itertools.islice(again, reader.line_num + 1 - number))
             # The library takes a quotation mark inside of an unquoted cell for a character.
-            content = "".join(taken)
-            if '"' in content and not row.fullmatch(content):
+            text = "".join(taken)
+            if '"' in text and not row.fullmatch(text):
                 raise csv.Error("a quotation mark inside of a cell")
             # Where nothing says that there are quotation marks around cells, two characters of the
             # text in different rows look like such marks, and the rows like one.
@@ -197,8 +192,7 @@ def _quoted(
                 lines_of = f"{len(taken)} lines, each of which could be a row"
                 raise csv.Error(f"a quotation over {lines_of}")
             yield number, cells
-            number += len(taken)
-            taken.clear()
+            number = reader.line_num + 1
     except csv.Error as e:
         expected = f"cells as RFC 4180 has them, with {delimiter!r} between them"
         flags = "--delimiter, --quoting=standard or none"
@@ -209,20 +203,29 @@ def _quoted(
 
 
 def parsed(text: str) -> Any:
-    """The value of JSON, in which NaN is null, or its ValueError."""
+    """The value of JSON, in which NaN is null, {} of blanks, or its ValueError."""
+    text = text.rstrip()
+    if not text:
+        return {}
     try:
         return files.parse_json(text)
     except ValueError as e:
-        return ValueError(f"not valid JSON: {e}")
+        # The number of a line in a text of one line says nothing.
+        reason = str(e).replace("line 1 column", "column")
+        return ValueError(f"not valid JSON: {reason}")
 
 
-def _object(value: Any) -> Any:
-    """A value of JSON that is an object, or the error of another one."""
-    if isinstance(value, ValueError):
-        return str(value)
-    if isinstance(value, dict):
-        return value
-    return f"found {type(value).__name__}, expected a JSON object; --input_format"
+def _listed(path: str, content: Iterator[str]) -> list:
+    """The items of a document of JSON."""
+    found = parsed("".join(content))
+    if isinstance(found, ValueError):
+        raise UserError(f"{path}: {found}; --input_format")
+    if isinstance(found, dict):
+        found = found.get("data")
+    if not isinstance(found, list):
+        expected = "a list of JSON objects, or an object whose data is that list"
+        raise wrong(path, "another JSON document", expected, "--input_format")
+    return found
 
 
 def flattened(cells: Any) -> Any:
@@ -238,21 +241,18 @@ def flattened(cells: Any) -> Any:
     return flat
 
 
-def _read_parquet(path: str, what: str) -> Records:
+def _stored(path: str, what: str) -> Iterator[Any]:
+    """The rows of Parquet, as lines of JSON have them."""
     try:
         from pyarrow import parquet
     except ImportError:
         raise wrong(path, "no pyarrow to read it", "pip install pyarrow") from None
-    number = 0
     with errors.reading(path, "--input_format"):
         content = opened(path, what).read()
         stored = parquet.ParquetFile(io.BytesIO(content))
         for batch in stored.iter_batches(batch_size=1000):
             for cells in batch.to_pylist():
-                number += 1
-                # As a line of JSON has them, in which NaN is null.
-                text = json.dumps(cells, default=_as_text)
-                yield f"{path}: row {number}", parsed(text)
+                yield parsed(json.dumps(cells, default=_as_text))
 
 
 def _as_text(value: Any) -> str:
@@ -266,15 +266,14 @@ def _as_text(value: Any) -> str:
 
 
 def to_text(value: Any, column: str = "") -> str:
-    """Text of a cell; numbers and booleans as JSON writes them, texts of a list with spaces
-    between. A ValueError for an object, or a list of lists or objects."""
+    """Text of a cell; numbers and booleans as JSON writes them, texts of a list that are not empty
+    with spaces between. A ValueError for an object."""
     if isinstance(value, str):
         return value
-    if isinstance(value, list) and not any(isinstance(each, list) for each in value):
-        return " ".join([to_text(each, column) for each in value])
-    if isinstance(value, (dict, list)):
-        found = "an object" if isinstance(value, dict) else "a list of lists"
-        raise ValueError(f"column '{column}' has {found}, expected texts or numbers")
+    if isinstance(value, list):
+        return " ".join(filter(None, [to_text(each, column) for each in value]))
+    if isinstance(value, dict):
+        raise ValueError(f"column '{column}' has an object, expected texts or numbers")
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
@@ -292,6 +291,64 @@ def to_number(text: str) -> float:
         return math.nan
 
 
+# --- Directories of published sets
+
+
+def read_directory(task: TaskFields, path: str) -> Records:
+    """The records of a directory of RACE or IMDB; the names of columns are those of
+    `known.json`."""
+    if task.files.directory_form == "race":
+        # RACE (https://arxiv.org/abs/1704.04683): articles of one level or of both.
+        levels = [os.path.join(path, name) for name in ("middle", "high")]
+        for folder in list(filter(os.path.isdir, levels)) or [path]:
+            for file in _texts_in(folder):
+                yield from _of_article(file)
+        return
+    # IMDB: a text in each file, in folders named after the labels, LABEL/NAME.txt.
+    for label in task.class_names:
+        for file in _texts_in(os.path.join(path, label)):
+            name = os.path.basename(file).removesuffix(".txt")
+            cells = {"id": f"{label}/{name}", "text": _text_of(file), "label": label}
+            yield file, cells
+
+
+def _of_article(path: str) -> Records:
+    """(path, cells) of each question of an article of RACE, or (path, error)."""
+    article = parsed(_text_of(path))
+    try:
+        questions, options = article["questions"], article["options"]
+        # Articles to predict may have no answers.
+        answers = article.get("answers") or [None] * len(questions)
+        is_whole = len(questions) == len(options) == len(answers)
+        text = article["article"]
+    except (KeyError, TypeError, AttributeError):
+        is_whole = False
+    if not is_whole:
+        expected = "article, questions, and as many options and answers in JSON"
+        yield path, f"expected {expected}"
+        return
+    name = article.get("id") or os.path.basename(path)
+    for number, question in enumerate(questions):
+        cells = {"article": text, "question": question, "options": options[number]}
+        yield path, {**cells, "id": f"{name}/{number}", "answer": answers[number]}
+
+
+def _texts_in(directory: str) -> list[str]:
+    """The paths of the texts in a directory, sorted by the numbers in names: 9_1.txt, 10_1.txt."""
+    files.require_directory(directory, "data_dir")
+
+    def padded(path: str) -> str:
+        return re.sub("[0-9]+", lambda number: number[0].zfill(20), path)
+
+    pattern = os.path.join(glob.escape(directory), "*.txt")
+    return sorted(glob.glob(pattern), key=padded)
+
+
+def _text_of(path: str) -> str:
+    """The text of a file, without the line breaks at its end."""
+    return "".join(lines(path, "text")).rstrip("\r\n")
+
+
 # --- Which file
 
 
@@ -301,9 +358,7 @@ def expanded(patterns: str, what: str) -> str:
     found: list[str] = []
     for pattern in each_path(patterns):
         matching = files.matching(pattern)
-        if not matching:
-            raise wrong(what, f"no such file: {pattern}", "one that exists")
-        for path in matching:
+        for path in matching or [pattern]:
             files.require_file(path, what)
         found += map(os.path.abspath, matching)
     if not found:
@@ -335,10 +390,7 @@ def find_file(data_dir: str, names: Any) -> str:
     if isinstance(names, str):
         names = (names,)
     paths = [os.path.join(data_dir, name) for name in names]
-    for path in paths:
-        if os.path.exists(path):
-            return path
-    return paths[0]
+    return next(filter(os.path.exists, paths), paths[0])
 
 
 def stem(path: str) -> str:
@@ -357,14 +409,11 @@ def extension(path: str) -> str:
 def declared_form(task: TaskFields, path: str) -> Form:
     """How a file is written: by the first of a flag for all files, the task for files of this name
     or extension, the extension, and the task. Its `name` is None if nothing says it."""
-    its_extension = extension(path)
+    name: str | None = extension(path)
     of_names, columns = task.files.forms, task.columns
-    by_name = of_names.get(os.path.basename(path)) or of_names.get("." + its_extension)
+    by_name = of_names.get(os.path.basename(path)) or of_names.get(f".{name}")
     form = by_name or task.files.form
-    name: str | None = its_extension
-    if by_name and by_name.name:
-        name = by_name.name
-    elif its_extension in ("", "txt"):  # which say nothing
+    if by_name and by_name.name or name in ("", "txt"):  # which says nothing
         name = form.name
     form = dataclasses.replace(form, **{"name": name, **task.files.declared})
     if form.name != "text":

@@ -10,13 +10,15 @@ import collections
 import dataclasses
 import hashlib
 import itertools
+import json
 import logging
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from xlnet.corpus.tokenizer import is_text
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks.files import forms, published
+from xlnet.tasks.files import forms
 from xlnet.tasks.task import CUSTOM, InlineExample, Row, TaskFields
 
 _log = logging.getLogger(__name__)
@@ -74,11 +76,12 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence
                 texts_of.setdefault(label, set()).add(number)
     # Hashes are spread evenly over [0, 2^64).
     dev = {number for number in hashes if number < share * 2**64}
-    for _, texts in sorted(texts_of.items()):
-        if len(texts) > 1 and not texts & dev:
+    divisible = [texts for _, texts in sorted(texts_of.items()) if len(texts) > 1]
+    for texts in divisible:
+        if not texts & dev:
             dev.add(min(texts))
-    for _, texts in sorted(texts_of.items()):
-        if len(texts) > 1 and texts <= dev:  # what is not trained on is not learned
+    for texts in divisible:
+        if texts <= dev:  # what is not trained on is not learned
             dev.remove(max(texts))
     parts: tuple[list[Row], list[Row]] = ([], [])
     for row, number in zip(rows, hashes):
@@ -105,11 +108,27 @@ def _digest(text: str) -> int:
 def read_to_predict(task: TableReader, path: str) -> Sequence[Row]:
     """The rows of a file to predict, labelled or not: as many as the file has records."""
     for each in forms.each_path(path):
-        if not forms.declared_form(task, each).name:
-            expected = "a name with an extension, or a flag"
-            raise wrong(each, "no form", expected, "--input_format")
+        # Such a file may have texts or, for a tagger, columns of words.
+        name = forms.declared_form(task, each).name
+        if name in (None, "csv", "tsv") and name not in task.accepted_forms:
+            raise forms.unknown_form(each, name, task.accepted_forms)
     kept = dataclasses.replace(task.published, rows_where={}, skipped_labels=())
     return dataclasses.replace(task, published=kept).read(path, False)
+
+
+# ---- the rows of a file
+
+
+def _require_cells(cells: Any, names: dict[str, None]) -> None:
+    """Adds the columns of a record to `names`; raises ValueError for a record that has none, cannot
+    be read, or is not text."""
+    if isinstance(cells, str):
+        raise ValueError(cells)
+    if not cells:
+        raise ValueError("an empty row")
+    names.update(dict.fromkeys(cells))
+    if not is_text(json.dumps(cells, ensure_ascii=False, default=str)):
+        raise ValueError(NOT_TEXT)
 
 
 def _report(path: str, errors: list[str], are_skipped: bool) -> None:
@@ -118,31 +137,35 @@ def _report(path: str, errors: list[str], are_skipped: bool) -> None:
     if are_skipped:
         _log.warning("note: %s: %d rows skipped%s", path, len(errors), listed)
         return
-    others = ""
-    if len(errors) > 1:
-        _log.info("%d faulty rows, such as%s", len(errors), listed)
-        others = f" (and {len(errors) - 1} more faulty row(s))"
-    raise UserError(errors[0] + others)
-
-
-# ---- the rows of a file
+    if len(errors) == 1:
+        raise UserError(errors[0])
+    _log.info("%d faulty rows, such as%s", len(errors), listed)
+    raise UserError(f"{errors[0]} (and {len(errors) - 1} more faulty row(s))")
 
 
 class TableReader(TaskFields):
     """Files to the rows of a task; `contract.Task` adds what becomes of them. A task type defines
-    `parse_label`, and the other parsers where it differs."""
+    `parse_label`, and the other parsers where it differs.
 
-    takes_empty_text_b: ClassVar[bool] = False  # otherwise that is an error of the row
+    Attributes:
+      accepted_forms: the names of the forms that its files may have.
+      takes_empty_text_b: otherwise that is an error of the row.
+    """
+
+    accepted_forms: ClassVar[tuple[str, ...]] = forms.TABLES
+    takes_empty_text_b: ClassVar[bool] = False
 
     # -- what a task type may define
 
     def table(self, path: str) -> forms.Records:
         """The records of one file, or of a directory, in its declared form."""
-        records = published.read(self, path)
-        if records is None:
-            form = forms.declared_form(self, path)
-            records = forms.read(path, form, f"task {self.name}")
-        for place, cells in records:
+        if self.files.directory_form and os.path.isdir(path):
+            yield from forms.read_directory(self, path)
+            return
+        form = forms.declared_form(self, path)
+        if form.name not in self.accepted_forms:
+            raise forms.unknown_form(path, form.name, self.accepted_forms)
+        for place, cells in forms.read(path, form, f"task {self.name}"):
             yield place, forms.flattened(cells)
 
     def parse_pairs(self, text_a: str, text_b: str | None, choices: list) -> tuple:
@@ -159,8 +182,8 @@ class TableReader(TaskFields):
 
     def parse_label(self, cells: list) -> Any:
         """The label, which must fit into JSON; a ValueError says in words what is wrong. cells: of
-        the columns `columns.label`, then of `columns.choices`, each a str, or any value in JSON;
-        None where the file has no labels."""
+        the columns `columns.label`, each a str, or any value in JSON; None where the file has no
+        labels."""
         raise NotImplementedError
 
     def check_row(self, row: Row, seen: dict) -> None:
@@ -189,7 +212,6 @@ class TableReader(TaskFields):
         self, path: str, need_labels: bool, seen: dict, numbers: Iterator[int]
     ) -> list[Row]:
         """The rows of one file. All are read before the first error is raised."""
-        columns = self.columns
         names: dict[str, None] = {}  # of the columns of all records so far
         rows: list[Row] = []
         errors: list[str] = []
@@ -199,30 +221,34 @@ class TableReader(TaskFields):
                 left_out["empty rows"] += 1
                 continue
             number = next(numbers)
-            if not cells or isinstance(cells, str):
-                errors.append(f"{place}: {cells or 'an empty row'}")
-                continue
-            names.update(dict.fromkeys(cells))
             try:
-                why = published.why_left_out(self, cells)
-                if why:
-                    left_out[why] += 1
+                _require_cells(cells, names)
+                if not self._is_of_task(cells):
+                    left_out["rows of other tasks"] += 1
                     continue
-                id = cells.get(columns.id, str(number))
+                id = cells.get(self.columns.id, str(number))
                 row = self._of_cells(cells, id, need_labels)
                 self.check_row(row, seen)
                 rows.append(row)
             except ValueError as e:
                 errors.append(f"{place}: {e}")
-        for why, count in left_out.items():
-            _log.info("%s is read without %s %s", path, f"{count:,}", why)
+        for what, count in left_out.items():
+            _log.info("%s is read without %s %s", path, f"{count:,}", what)
         if names:
             self._check_columns(path, need_labels, list(names))
-        # Official files may have bad rows, which the authors of the set left out, too.
-        skips = self.files.skips_errors or self.published.has_broken_rows
         if errors:
+            # Official files may have bad rows, which the authors of the set left out, too.
+            skips = self.files.skips_errors or self.published.has_broken_rows
             _report(path, errors, bool(skips and need_labels and rows))
         return rows
+
+    def _is_of_task(self, cells: Mapping[str, Any]) -> bool:
+        """Whether a row of a published set is one of its task."""
+        for name, value in self.published.rows_where.items():
+            if name in cells and forms.to_text(cells[name]).strip() != value:
+                return False
+        labels = {str(cells.get(name)).strip() for name in self.columns.label}
+        return not labels.intersection(self.published.skipped_labels)
 
     def _check_columns(
         self, path: str, need_labels: bool, names: Sequence[str]
@@ -237,26 +263,26 @@ class TableReader(TaskFields):
             "text_b_column": columns.text_b,
             "choice_columns": columns.choices,
             "query_id_column": (columns.query,),
-            "id_column": (columns.id,) if columns.id_required else (),
         }
+        if columns.id_required:
+            needed["id_column"] = (columns.id,)
         if need_labels:
             needed["label_column"] = columns.label
             if self.files.dev_share:
                 needed["group_column"] = (columns.group,)
         is_table = form.name in forms.DELIMITERS
+        flags = ["--delimiter", "--header", "--encoding"] if is_table else []
+        others = ", ".join(name or "''" for name in names)
         for flag, wanted in needed.items():
             for name in filter(None, wanted):
                 if is_table and name.isdecimal() and not form.header:
                     found = f"the number of a column, {name}"
                     raise wrong(path, found, "names", "--header")
-                if name in names:
-                    continue
-                flags = [f"--{flag}"] if self.name == CUSTOM else []
-                if is_table:
-                    flags += ["--delimiter", "--header", "--encoding"]
-                others = ", ".join(each or "''" for each in names)
-                found = f"no column '{name}' in {others:.300}"
-                raise wrong(path, found, "one", ", ".join(flags))
+                if name not in names:
+                    found = f"no column '{name}' in {others:.300}"
+                    if self.name == CUSTOM:
+                        flags.insert(0, f"--{flag}")
+                    raise wrong(path, found, "one", ", ".join(flags))
 
     # -- a row
 
@@ -264,26 +290,21 @@ class TableReader(TaskFields):
         """The row of a record, called `id`."""
         columns, texts = self.columns, []
         for names in (columns.text_a, columns.text_b):
-            parts = [forms.to_text(cells.get(name), name) for name in names]
-            texts.append(" ".join(filter(None, parts)))
+            values = [cells.get(name) for name in names]
+            texts.append(forms.to_text(values, ",".join(names)))
         choices = [cells.get(name) for name in columns.choices]
         pairs = self._pairs(texts[0], texts[1] if columns.text_b else None, choices)
-        id = forms.to_text(id)
         # A row without an author stands for itself.
-        query = forms.to_text(cells.get(columns.query))
-        group = forms.to_text(cells.get(columns.group))
-        if not is_text(id + query):
-            raise ValueError(NOT_TEXT)
+        query = forms.to_text(cells.get(columns.query)) or None
+        group = forms.to_text(cells.get(columns.group)) or None
         label = None
-        named = (*columns.label, *columns.choices)
         try:
-            values = [cells.get(name) for name in named]
-            label = self.parse_label(values)
+            label = self.parse_label([cells.get(name) for name in columns.label])
         except ValueError:
             # A label that is not needed may be wrong.
             if need_labels:
                 raise
-        return Row(id, pairs, label, query or None, group=group or None)
+        return Row(forms.to_text(id), pairs, label, query, group=group)
 
     def row(self, id: str, asked: InlineExample) -> Row:
         """The row of texts without a file; a ValueError says in words what is wrong."""
@@ -291,22 +312,17 @@ class TableReader(TaskFields):
         if (asked.text_b is not None) != has_text_b:
             expected = "a pair of texts" if has_text_b else "one text, not a pair"
             raise ValueError(f"expected {expected}")
-        return Row(
-            id, self._pairs(asked.text_a, asked.text_b, list(asked.choices)), None
-        )
+        pairs = self._pairs(asked.text_a, asked.text_b, list(asked.choices))
+        return Row(id, pairs, None)
 
     def _pairs(self, text_a: str, text_b: str | None, choices: list) -> tuple:
         """The pairs of a `Row`."""
+        # Replacements come first: they may remove all of a text.
         text_a = self.published.replaced(text_a)
-        if text_b is not None:
-            text_b = self.published.replaced(text_b)
-        # Only now is it known whether a text is empty: a replacement may have removed all of it.
         if not text_a.strip():
             raise ValueError("the text is empty")
-        if text_b is not None and not text_b.strip() and not self.takes_empty_text_b:
-            raise ValueError("the second text is empty")
-        pairs = self.parse_pairs(text_a, text_b, choices)
-        for first, second in pairs:
-            if not is_text(first or "") or not is_text(second or ""):
-                raise ValueError(NOT_TEXT)
-        return pairs
+        if text_b is not None:
+            text_b = self.published.replaced(text_b)
+            if not text_b.strip() and not self.takes_empty_text_b:
+                raise ValueError("the second text is empty")
+        return self.parse_pairs(text_a, text_b, choices)

@@ -18,7 +18,8 @@ from xlnet.support.errors import wrong
 from xlnet.tasks import contract, encoding
 from xlnet.tasks.contract import THRESHOLD, LossOptions, Task
 from xlnet.tasks.files import forms
-from xlnet.tasks.questions import answers, squad
+from xlnet.tasks.questions import answers
+from xlnet.tasks.questions.answers import GoldAnswer
 from xlnet.tasks.task import Answer, Row, Span
 
 _log = logging.getLogger(__name__)
@@ -48,8 +49,7 @@ class BestSpans(NamedTuple):
 
 
 class Spans(Task):
-    """A row's pair is (context, question), its label the answers, `squad.GoldAnswer`s, () where
-    there is none.
+    """A row's pair is (context, question), its label the `GoldAnswer`s, () where there is none.
 
     The logits are of the start; of the end given a start, the true one in training; and of no
     answer, from <cls> and the mean of all tokens weighted by the probability of the start. The
@@ -74,13 +74,42 @@ class Spans(Task):
     texts = ("question", "context")
 
     def table(self, path: str) -> forms.Records:
-        form = forms.declared_form(self, path)
-        if form.name == "json":
-            return squad.read_json(self.columns, path, form)
-        return super().table(path)
+        """The questions of SQuAD's articles, or the rows of a table or of a list in JSON."""
+        is_json = forms.declared_form(self, path).name == "json"
+        for place, cells in super().table(path):
+            if is_json and "paragraphs" in cells:
+                yield from answers.of_article(self.columns, place, cells)
+            else:
+                yield place, cells
 
-    def parse_label(self, cells: list) -> tuple:
-        return squad.parse_answers(cells)
+    def parse_label(self, cells: list) -> tuple[GoldAnswer, ...]:
+        """The answers. cells: a text, empty if there is no answer, with its start, if that has a
+        column; in JSON also a list of texts, or of SQuAD's objects with `text` and
+        `answer_start`."""
+        golds = cells[0]
+        if golds is None:
+            raise ValueError("no answers")
+        if not isinstance(golds, list):
+            only = dict(zip(("text", "answer_start"), cells))
+            golds = [only] if forms.to_text(golds).strip() else []
+        found = []
+        for gold in golds:
+            if not isinstance(gold, dict):
+                gold = {"text": gold}
+            text = forms.to_text(gold.get("text"))
+            start = forms.to_text(gold.get("answer_start"))
+            number = forms.to_number(start)
+            if not text.strip():
+                raise ValueError("found an empty answer, expected a text")
+            if (
+                start and not number.is_integer()
+            ):  # pandas writes 9.0 where rows have gaps
+                expected = "an integer"
+                raise ValueError(
+                    f"found {start!r} as answer_start, expected {expected}"
+                )
+            found.append(GoldAnswer(text, int(number) if start else None))
+        return tuple(found)
 
     def check_row(self, row: Row, seen: dict) -> None:
         """seen: the ids of the rows before."""
@@ -92,14 +121,13 @@ class Spans(Task):
         """All but those whose answer has no known position in its context."""
         kept = []
         for row in rows:
-            if not row.label or squad.position_of(row)[0] >= 0:
+            if not row.label or answers.position_of(row)[0] >= 0:
                 kept.append(row)
-        count = len(rows) - len(kept)
         what = "questions with an answer that has no known position in its context"
-        lost = f"{count} of {len(rows)} {what}"
+        lost = f"{len(rows) - len(kept)} of {len(rows)} {what}"
         if not kept:
             raise wrong("train", lost, "some to train on", "--train_file")
-        if count:
+        if len(kept) < len(rows):
             _log.warning("note: train: without %s", lost)
         return kept
 
@@ -130,7 +158,7 @@ class Spans(Task):
             query = query[: self.options.max_query_length]
             tokens_read.append(len(query) + pieces)
             first, last = 0, -1  # there is no answer, or where it is is not known
-            start, end = squad.position_of(row)
+            start, end = answers.position_of(row)
             if start >= 0:
                 first, last = piece_span(paragraph, start, end)
             room = length - len(query) - QUESTION_SPECIAL_TOKENS
@@ -293,33 +321,29 @@ class Spans(Task):
     def join(self, outputs: dict, windows: np.ndarray | None) -> contract.Predictions:
         """values: n `BestSpans`, over all windows of each question."""
         assert windows is not None, "the records of questions are windows"
-        joined = []
-        ends = np.cumsum(windows).tolist()
-        for first, end in zip([0, *ends], ends):
-            # The spans of all windows of a question compete by the sum of both log probabilities,
-            # each normalized over its own window, as in the original.
-            own = {name: array[first:end] for name, array in outputs.items()}
-            window, start, end = np.nonzero(own["is_allowed"])
-            columns = (
-                own["char_start"][window, start],
-                own["char_end"][window, start, end],
-                own["start_log_prob"][window, start],
-                own["end_log_prob"][window, start, end],
-            )
-            spans = np.stack(columns, axis=1).astype(np.float64)
-            best_first = np.argsort(-spans[:, 2:].sum(axis=1), kind="stable")
-            null = special.expit(float(own["null_score"].min()))
-            joined.append(BestSpans(spans[best_first].tolist(), float(null)))
-        contract.check_finite(
-            self, np.array([each.null_probability for each in joined])
+        # The spans of all windows of a question compete by the sum of both log probabilities, each
+        # normalized over its own window, as in the original.
+        window, start, end = np.nonzero(outputs["is_allowed"])
+        columns = (
+            outputs["char_start"][window, start],
+            outputs["char_end"][window, start, end],
+            outputs["start_log_prob"][window, start],
+            outputs["end_log_prob"][window, start, end],
         )
+        spans = np.stack(columns, axis=1).astype(np.float64)
+        ends = np.cumsum(windows)  # of each question
+        of_questions = np.split(spans, np.searchsorted(window, ends[:-1]))
+        lowest = np.minimum.reduceat(outputs["null_score"], ends - windows)
+        contract.check_finite(self, lowest)
+        joined = []
+        for own, null in zip(of_questions, lowest.tolist()):
+            best_first = np.argsort(-own[:, 2:].sum(axis=1), kind="stable")
+            probability = float(special.expit(null))
+            joined.append(BestSpans(own[best_first].tolist(), probability))
         loss = contract.mean_over_windows(outputs["loss"], windows)
         return contract.Predictions(joined, loss)
 
     # -- predictions
-
-    def gold_labels(self, rows: Sequence[Row]) -> Sequence[Row]:
-        return rows
 
     def evaluate(
         self, values: Any, gold_labels: Sequence[Row], threshold: float = THRESHOLD
@@ -328,21 +352,14 @@ class Spans(Task):
         questions with and without one, and the best over all thresholds."""
         rows, rule = gold_labels, self.options.scoring
         # The best text of each question, as if it had an answer.
-        found_answers = self.results(rows, values, threshold=1.0)
-        texts = [answer.text for answer in found_answers]
-        null = np.array([answer.null_probability for answer in found_answers])
+        results = self.results(rows, values, threshold=1.0)
+        texts = [answer.text for answer in results]
+        null = np.array([answer.null_probability for answer in results])
         of_best = answers.scores(rule, texts, rows)
         of_none = answers.scores(rule, [""] * len(rows), rows)
         written = np.where(null[:, None] > threshold, of_none, of_best)
         has_answer = np.array([bool(row.label) for row in rows])
         parts = {"": has_answer | True, "HasAns_": has_answer, "NoAns_": ~has_answer}
-        found: dict[str, float] = {}
-        for name, chosen in parts.items():
-            if chosen.any():
-                exact, f1 = 100.0 * written[chosen].mean(axis=0)
-                found[name + "exact"] = float(exact)
-                found[name + "f1"] = float(f1)
-
         # As in the official script, the questions are answered one after the other, those with the
         # surest answers first. One with an answer then adds its value; one without loses the 1 that
         # it has as long as no answer is predicted, unless the predicted text is empty anyway.
@@ -352,14 +369,16 @@ class Spans(Task):
         order = np.argsort(null, kind="stable")
         thresholds = [0.0, *null[order].tolist()]
         unanswerable = np.count_nonzero(~has_answer)
-        for name, column in zip(("exact", "f1"), of_best[order].T):
-            totals = np.cumsum([unanswerable, *column])
+        found: dict[str, float] = {}
+        for column, name in enumerate(("exact", "f1")):
+            for part, chosen in parts.items():
+                if chosen.any():
+                    found[part + name] = 100.0 * float(written[chosen, column].mean())
+            totals = np.cumsum([unanswerable, *of_best[order, column]])
             best = int(np.argmax(totals))
             found["best_" + name] = 100.0 * float(totals[best]) / len(rows)
             found[f"best_{name}_thresh"] = thresholds[best]
-        names = list(self.metrics)
-        if not has_answer.all():
-            names += found
+        names = self.metrics if has_answer.all() else (*self.metrics, *found)
         return {name: found[name] for name in names}
 
     def results(
@@ -368,28 +387,27 @@ class Spans(Task):
         """The answer to each question: none where the probability of no answer is above
         `threshold`, or no span is allowed; with the best texts, whether there is an answer or
         not."""
-        made = []
-        for row, found in zip(rows, values):
+        answers_of = []
+        for row, (spans, null) in zip(rows, values):
             context = row.pairs[0][0]
-            texts: dict[str, list] = {}  # the best span of each text
-            for span in found.spans:
-                text = context[int(span[0]) : int(span[1])].strip()
+            texts: dict[str, Span] = {}  # the best span of each text
+            for first, last, *log_probs in spans:
+                text = context[int(first) : int(last)].strip()
                 if text and len(texts) < self.options.n_best_size:
+                    start = context.index(text, int(first))  # behind spaces
+                    span = Span(text, start, start + len(text), 0.0, *log_probs)
                     texts.setdefault(text, span)
-            scores = [sum(span[2:]) for span in texts.values()]
-            ratios = special.softmax(scores) if scores else []
-            best = []
-            for (text, span), ratio in zip(texts.items(), ratios):
-                # A span may begin with spaces.
-                start = context.index(text, int(span[0]))
-                end = start + len(text)
-                best.append(Span(text, start, end, float(ratio), *span[2:]))
-            answer = Answer("", None, None, tuple(best), found.null_probability)
-            if best and answer.null_probability <= threshold:
+            best = list(texts.values())
+            if best:
+                scores = [span.start_log_prob + span.end_log_prob for span in best]
+                for i, ratio in enumerate(special.softmax(scores).tolist()):
+                    best[i] = best[i]._replace(probability=ratio)
+            answer = Answer("", None, None, tuple(best), null)
+            if best and null <= threshold:
                 text, start, end = best[0][:3]
                 answer = answer._replace(text=text, start=start, end=end)
-            made.append(answer)
-        return made
+            answers_of.append(answer)
+        return answers_of
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD

@@ -8,10 +8,11 @@
     text      -                  a sentence a line, without tags
 
 A form is declared by --input_format, or by the extension. The columns of a sentence are lists, so
-that it is an object, too. Columns are split at the declared delimiter, or at spaces and tabs, and
-have numbers from 1 on, or the names in the first line. A row whose first cell is -DOCSTART- is no
-word. An object has a text and its entities, [start, end, label] or an object with these keys, in
-characters; or a list of tokens and a list of tags.
+that it is an object, too. Columns are split at the declared delimiter, or at commas in .csv, at
+tabs in .tsv, and elsewhere at spaces and tabs. They have numbers from 1 on, or the names in the
+first line. A row whose first cell is -DOCSTART- is no word. An object has a text and its entities,
+[start, end, label] or an object with these keys, in characters; or a list of tokens and a list of
+tags.
 
 A tag is O, outside of entities, or a prefix and a label, such as B-PER. Any sequence of tags is
 read by one rule, that of conlleval and seqeval: an entity begins at B, S and U, and at any other
@@ -30,20 +31,20 @@ word is an entity of its own. O is a label like others, but not an entity.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import math
 import re
-import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import regex
 
-from xlnet.corpus.tokenizer import is_text, is_unspaced
+from xlnet.corpus.tokenizer import UNSPACED
 from xlnet.tasks.files import forms
-from xlnet.tasks.files.parsing import NOT_TEXT
-from xlnet.tasks.task import Form
+from xlnet.tasks.task import Columns, Form
 
 OUTSIDE = "O"
 PLAIN = "plain"
@@ -56,7 +57,8 @@ _BEGIN, _END = "BSU", "ELSU"  # prefixes at which an entity begins, ends in any 
 _TAG = re.compile(r"O|[BIESMLU](-(?!.*\|[BIESMLU]-).+)?")
 
 _DOCUMENT = "-DOCSTART-"
-WHAT = "sentences with tagged words"  # the role of a file in errors
+_OBJECTS = ("jsonl", "ndjson", "json", "parquet", "text")  # forms with an object each
+FORMS = ("conll", *_OBJECTS)
 
 TagSpan = tuple[int, int, str]  # (start, end, label), in words or in characters
 
@@ -68,88 +70,87 @@ class Sentence(NamedTuple):
     cells: dict[str, Any]  # its object, to which predictions are added
     text: str = ""  # "": it has words alone
     places: tuple[tuple[int, int], ...] = ()  # of the words in the text [characters]
-    entities: Sequence[TagSpan] = ()  # the true ones, as of `located`
+    entities: Sequence[TagSpan] = ()  # the true ones, where `part` has them
 
-    def located(self, spans: Iterable[TagSpan]) -> list[TagSpan]:
-        """Spans of words in the characters of the text or, if there is none, as they are."""
+    def part(self, first: int, last: int) -> tuple[int, int, str]:
+        """(start, end, text) of the words from `first` to before `last`, in characters; in words
+        where the sentence has words alone."""
         if not self.text:
-            return list(spans)
-        found = []
-        for first, last, label in spans:
-            start, _ = self.places[first]
-            _, end = self.places[last - 1]
-            found.append((start, end, label))
-        return found
+            return first, last, " ".join(self.words[first:last])
+        start, end = self.places[first][0], self.places[last - 1][1]
+        return start, end, self.text[start:end]
 
 
 # ---- the words of a text
 
-
-def find_words(text: str) -> Iterator[tuple[int, int]]:
-    """Yields (start, end) of the words of a text: runs of letters, runs of digits, each other sign,
-    each letter of a script without spaces between words, such as Chinese, and each syllable of
-    Hangul, whose words end in particles that do not belong to an entity. Combining marks belong to
-    the word before."""
-    start, word = 0, ""  # of the word before: its start and the kind of its characters
-    for i, char in enumerate(f"{text} "):
-        kind = _kind(char)
-        if word and (kind == "mark" or kind == word != "single"):
-            continue
-        if word:
-            yield start, i
-        start, word = i, kind
+# A letter of a script with spaces between words. Those of Hangul, whose words end in particles that
+# do not belong to an entity, are left out, too.
+_LETTER = rf"(?!{UNSPACED.pattern}|\p{{Hangul}})\p{{L}}"
+# Combining marks belong to the character before.
+_WORD = regex.compile(
+    rf"(?:{_LETTER}\p{{M}}*)+|(?:\p{{N}}\p{{M}}*)+|[^\p{{Z}}\p{{C}}]\p{{M}}*"
+)
 
 
-def _kind(char: str) -> str:
-    """The kind of a character: "letter", "digit"; "single", a word alone; "mark", which belongs to
-    the word before; "", which is not in a word."""
-    category = unicodedata.category(char)[0]
-    if category in "ZC" or char.isspace():
-        return ""
-    if category == "M":
-        return "mark"
-    if category == "N":
-        return "digit"
-    is_hangul = unicodedata.name(char, "").startswith("HANGUL")
-    if category == "L" and not is_unspaced(char) and not is_hangul:
-        return "letter"
-    return "single"
+def find_words(text: str) -> list[tuple[int, int]]:
+    """(start, end) of the words of a text: runs of letters, runs of digits, each other sign, each
+    letter of a script without spaces between words, such as Chinese, and each syllable of
+    Hangul."""
+    return [word.span() for word in _WORD.finditer(text)]
 
 
 def sentence_of(cells: dict[str, Any], key: str) -> Sentence:
     """The sentence of an object, which has a text with a word or more, or a list of words, none of
     them empty, under a key; raises ValueError."""
-    content = cells.get(key)
-    line = json.dumps(cells, ensure_ascii=False)
-    if not is_text(line):
-        raise ValueError(NOT_TEXT)
-    text = content if isinstance(content, str) else ""
-    places = tuple(find_words(text))
-    words = [text[start:end] for start, end in places]
-    if isinstance(content, (list, tuple)):
-        words = list(content)
-    are_words = all(isinstance(each, str) and each for each in words)
-    if not words or not are_words:
+    text, places = "", []
+    words: Any = cells.get(key)
+    if isinstance(words, str):
+        text, places = words, find_words(words)
+        words = [text[start:end] for start, end in places]
+    is_list = isinstance(words, (list, tuple)) and bool(words)
+    if not is_list or not all(isinstance(word, str) and word for word in words):
         expected = f"'{key}' with words, a text or a list; --text_a_column"
-        raise ValueError(f"found {line:.200}, expected {expected}")
-    return Sentence(tuple(words), cells, text, places)
+        found = json.dumps(cells, ensure_ascii=False)
+        raise ValueError(f"found {found:.200}, expected {expected}")
+    return Sentence(tuple(words), cells, text, tuple(places))
 
 
 # ---- files
 
 
-def of_columns(path: str, form: Form, keys: Mapping[str, str]) -> forms.Records:
-    """Yields (place, object or error) of each sentence of a file with columns; a line that cannot
-    be read is the error of its sentence.
+def key_of(column: tuple[str, ...], usual: str) -> str:
+    """The key of a column; the usual one if it has a number, or is not named."""
+    name = "".join(column)
+    return usual if not name or name.isdecimal() else name
+
+
+def read(path: str, form: Form, columns: Columns) -> forms.Records:
+    """Yields (place, object or error) of each sentence of a file; a line that cannot be read is the
+    error of its sentence.
 
     Args:
-      keys: those of the object by the names of columns; that of "" is the last column's.
+      path: the file.
+      form: as it is declared.
+      columns: those of the words and of the tags, or the keys of objects; no column of tags: the
+        last one.
     """
+    what = "sentences with tagged words"
+    words_key = key_of(columns.text_a, "text")
+    if form.name in _OBJECTS:
+        yield from forms.read(path, dataclasses.replace(form, names=(words_key,)), what)
+        return
+    words, tags = "".join(columns.text_a), "".join(columns.label)
+    extension = forms.extension(path)
+    form = dataclasses.replace(
+        form,
+        name=extension if extension in ("csv", "tsv") else "conll",
+        # Columns have names if the task calls them so.
+        header=form.header or ("none" if words.isdecimal() else "names"),
+    )
     rows: list[dict[str, str]] = []
     first = ""  # place of the first word of a sentence
     error = None  # (place, error) of its first bad line
-    records = forms.read(path, form, WHAT)
-    for place, cells in itertools.chain(records, [("", {})]):
+    for place, cells in itertools.chain(forms.read(path, form, what), [("", {})]):
         if isinstance(cells, str):
             error = error or (place, cells)
         elif cells and next(iter(cells.values())) != _DOCUMENT:
@@ -159,12 +160,14 @@ def of_columns(path: str, form: Form, keys: Mapping[str, str]) -> forms.Records:
             if error:
                 yield error
             elif rows:
-                last = list(rows[0])[-1]
-                keys = {last: keys.get("", last), **keys}
                 found = {}
                 for column in rows[0]:
-                    cells_of = [row[column] for row in rows]
-                    found[keys.get(column, column)] = cells_of
+                    key = column
+                    if column == words:
+                        key = words_key
+                    elif column == (tags or list(rows[0])[-1]):
+                        key = key_of(columns.label, "tags")
+                    found[key] = [row[column] for row in rows]
                 yield first, found
             rows, error = [], None
 
@@ -187,16 +190,19 @@ def tagged(
         expected = "entities" if sentence.text else f"a tag for each of {count} words"
         found = f"{json.dumps(marks):.200} in '{key}'"
         raise ValueError(f"found {found}, expected a list, {expected}; --label_column")
-    cells, entities = sentence.cells, sentence.entities
+    cells = sentence.cells
     if sentence.text:
-        entities, words = _entities(sentence, marks)
-        tags = tags_of(words, count, scheme)
+        entities, of_words = _entities(sentence, marks)
+        tags = tags_of(of_words, count, scheme)
     else:
         entities = spans(marks, scheme)
         tags = tags_of(entities, count, scheme)
         cells = {**cells, key: tags}
     if scheme == PLAIN:
-        entities = sentence.located(spans(tags, scheme))
+        entities = []
+        for first, last, label in spans(tags, scheme):
+            start, end, _ = sentence.part(first, last)
+            entities.append((start, end, label))
     return sentence._replace(cells=cells, entities=entities), tags
 
 
@@ -205,14 +211,15 @@ def _entities(
 ) -> tuple[list[TagSpan], list[TagSpan]]:
     """(start, end, label) of the entities of a text, without spaces at their ends; and in words:
     all that an entity overlaps. Raises ValueError."""
-    entities, spans = [], []
+    entities, of_words = [], []
     taken: set[int] = set()  # words that belong to an entity
     for entity in marks:
-        parts = entity if isinstance(entity, list) else []
+        parts = entity
         if isinstance(entity, dict):
             parts = [entity.get(key) for key in ("start", "end", "label")]
-        is_entity = [type(part) for part in parts] == [int, int, str]
-        start, end, label = parts if is_entity else (0, 0, "")
+        start, end, label = 0, 0, ""
+        if isinstance(parts, list) and list(map(type, parts)) == [int, int, str]:
+            start, end, label = parts
         # Example: in "Mr. Smith's" an entity from 4 to 9 overlaps only the word at 4.
         words = []
         for index, (first, last) in enumerate(sentence.places):
@@ -229,8 +236,8 @@ def _entities(
         start = max(start, sentence.places[words[0]][0])
         end = min(end, sentence.places[words[-1]][1])
         entities.append((start, end, label))
-        spans.append((words[0], words[-1] + 1, label))
-    return entities, spans
+        of_words.append((words[0], words[-1] + 1, label))
+    return entities, of_words
 
 
 # ---- tags

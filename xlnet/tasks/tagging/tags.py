@@ -23,7 +23,7 @@ from xlnet.corpus.tokenizer import is_unspaced
 from xlnet.support.errors import wrong
 from xlnet.tasks import contract, encoding
 from xlnet.tasks.contract import THRESHOLD, LossOptions, Task, softmax_loss
-from xlnet.tasks.files import forms
+from xlnet.tasks.files.forms import Records, declared_form
 from xlnet.tasks.tagging import sentences
 from xlnet.tasks.tagging.sentences import TagSpan
 from xlnet.tasks.task import Entity, InlineExample, Row, Tagged
@@ -60,13 +60,12 @@ class Tagging(Task):
     has_labels = True
     verb = "tag"
     program = "xlnet tag"
+    accepted_forms = sentences.FORMS
 
     def from_train_file(self, path: str) -> Task:
         """The task with the tags, and whether there are spaces between words."""
         rows = self.read(path, need_labels=True)
-        tags: set[str] = set()
-        for row in rows:
-            tags.update(row.label)
+        tags = set(itertools.chain.from_iterable(row.label for row in rows))
         if tags == {sentences.OUTSIDE}:
             raise wrong(path, "no tag but O", "some entities", "--label_column")
         names = sentences.all_tags(tags, self.options.scheme)
@@ -76,23 +75,8 @@ class Tagging(Task):
             knows_spaces=all(row.source.text for row in rows),
         )
 
-    def table(self, path: str) -> forms.Records:
-        form, columns = forms.declared_form(self, path), self.columns
-        words_key = _key_of(columns.text_a, "text")
-        if form.name == "text":
-            form = dataclasses.replace(form, names=(words_key,))
-        if form.name in ("text", "jsonl", "ndjson", "json", "parquet"):
-            return forms.read(path, form, sentences.WHAT)
-        # Columns have names if the task calls them so.
-        (column,) = columns.text_a
-        name = form.name if form.name in forms.DELIMITERS else "conll"
-        header = form.header or ("none" if column.isdecimal() else "names")
-        form = dataclasses.replace(form, name=name, header=header)
-        keys = {
-            column: words_key,
-            "".join(columns.label): _key_of(columns.label, "tags"),
-        }
-        return sentences.of_columns(path, form, keys)
+    def table(self, path: str) -> Records:
+        return sentences.read(path, declared_form(self, path), self.columns)
 
     def _check_columns(
         self, path: str, need_labels: bool, names: Sequence[str]
@@ -101,10 +85,12 @@ class Tagging(Task):
 
     def _of_cells(self, cells: dict, id: Any, need_labels: bool) -> Row:
         columns, tags = self.columns, None
-        sentence = sentences.sentence_of(cells, _key_of(columns.text_a, "text"))
-        key = _key_of(columns.label, "entities" if sentence.text else "tags")
+        words_key = sentences.key_of(columns.text_a, "text")
+        sentence = sentences.sentence_of(cells, words_key)
+        usual = "entities" if sentence.text else "tags"
+        tags_key = sentences.key_of(columns.label, usual)
         try:
-            sentence, tags = sentences.tagged(sentence, key, self.options.scheme)
+            sentence, tags = sentences.tagged(sentence, tags_key, self.options.scheme)
             known = self.labels or tags
             unknown = set(tags) - set(known)
             if unknown:
@@ -121,7 +107,7 @@ class Tagging(Task):
         return Row(id, (pair,), tags, source=sentence)
 
     def row(self, id: str, asked: InlineExample) -> Row:
-        cells = {_key_of(self.columns.text_a, "text"): asked.text_a}
+        cells = {sentences.key_of(self.columns.text_a, "text"): asked.text_a}
         return self._of_cells(cells, id, need_labels=False)
 
     def after_space(self, sentence: sentences.Sentence) -> list[bool]:
@@ -141,34 +127,30 @@ class Tagging(Task):
     ) -> tuple:
         length, names = layout.max_seq_length, self.class_names
         room = length - 2  # for subword tokens, as <sep> and <cls> are on the right
-        texts, labels, starts, counts, tokens = [], [], [], [], []
+        texts, records, counts, tokens = [], [], [], []
         for row in rows:
-            marks = self.after_space(row.source)
-            pieces = tokenizer.encode_words(row.source.words, marks)
+            after_space = self.after_space(row.source)
+            pieces = tokenizer.encode_words(row.source.words, after_space)
             ids = list(itertools.chain.from_iterable(pieces))
             sizes = [len(of_word) for of_word in pieces]
-            first = np.cumsum([0, *sizes[:-1]])  # the first piece of each word
-            # A word is tagged in the window in which its first piece has the most context.
+            # At the first piece of each word a 1, and the id of its tag + 1; 0 elsewhere.
+            marks = np.zeros([2, len(ids)], np.int32)
+            first = np.cumsum([0, *sizes[:-1]])
+            marks[0, first] = 1
+            if row.label:
+                marks[1, first] = [1 + names.index(tag) for tag in row.label]
             windows = encoding.windows_of(len(ids), room, max(room // 2, 1))
             tokens.append(len(ids))
             counts.append(len(windows))
-            for window in windows:
-                texts.append((ids[window.start : window.end], None))
-                # The first piece of a word of the window's own has its tag, and a 1; the others,
-                # context and padding have 0.
-                is_own = (window.widest_start <= first) & (first < window.widest_end)
-                place = first[is_own] - window.end + room
-                label = np.zeros(length, np.int32)
-                start = np.zeros(length, np.int32)
-                start[place] = 1
-                if row.label:
-                    tags = np.array([names.index(tag) for tag in row.label])
-                    label[place] = 1 + tags[is_own]
-                labels.append(label)
-                starts.append(start)
+            for start, end, widest_start, widest_end in windows:
+                texts.append((ids[start:end], None))
+                # A word is tagged in the window in which its first piece has the most context.
+                record = np.zeros([2, length], np.int32)
+                own = slice(widest_start + room - end, widest_end + room - end)
+                record[:, own] = marks[:, widest_start:widest_end]
+                records.append(record)
         arrays = encoding.lay_out(texts, length, tokenizer)
-        arrays["label_ids"] = np.array(labels)
-        arrays["word_starts"] = np.array(starts)
+        arrays["word_starts"], arrays["label_ids"] = np.stack(records, axis=1)
         read = np.array(tokens)
         return arrays, np.array(counts), encoding.TokenCounts(read, read)
 
@@ -206,30 +188,27 @@ class Tagging(Task):
         elsewhere; `probabilities`, float32 [B,T]: of these tags."""
         import tensorflow.compat.v1 as tf
 
-        probabilities = tf.nn.softmax(tf.cast(logits, tf.float32))  # [B,T',L]
-        tags = tf.argmax(probabilities, axis=2, output_type=tf.int32)
-        probabilities = tf.reduce_max(probabilities, axis=2)
         # The network leaves out tokens that are padding in all examples of a batch. Restore T
         # tokens by adding padding on the left.
         starts = features["word_starts"]
         missing = tf.shape(starts)[1] - tf.shape(logits)[1]
-        padding = [[0, 0], [missing, 0]]
-        tags = tf.pad(tags, padding)
-        none = -tf.ones_like(tags)
+        logits = tf.pad(tf.cast(logits, tf.float32), [[0, 0], [missing, 0], [0, 0]])
+        probabilities = tf.nn.softmax(logits)  # [B,T,L]
+        tags = tf.argmax(probabilities, axis=2, output_type=tf.int32)
         return {
-            "values": tf.where(starts > 0, tags, none),
-            "probabilities": tf.pad(probabilities, padding),
+            "values": tf.where(starts > 0, tags, -tf.ones_like(tags)),
+            "probabilities": tf.reduce_max(probabilities, axis=2),
         }
 
     def join(self, outputs: dict, windows: np.ndarray | None) -> contract.Predictions:
         """values: the `Tags` of each row, a list."""
         assert windows is not None, "sentences are split where they do not fit"
-        ends = np.cumsum(windows)[:-1]
-        all_ids = np.split(outputs["values"], ends)
-        all_probabilities = np.split(outputs["probabilities"], ends)
         values = []
-        for ids, probabilities in zip(all_ids, all_probabilities):
+        ends = np.cumsum(windows)
+        for start, end in zip(ends - windows, ends):
+            ids = outputs["values"][start:end]
             is_word = ids >= 0
+            probabilities = outputs["probabilities"][start:end]
             values.append(Tags(ids[is_word], probabilities[is_word]))
         # Tags of logits that are not finite look like others.
         sums = np.array([found.probabilities.sum() for found in values])
@@ -246,9 +225,6 @@ class Tagging(Task):
 
     # -- predictions
 
-    def gold_labels(self, rows: Sequence[Row]) -> Sequence[Row]:
-        return rows
-
     def results(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> list:
@@ -257,31 +233,34 @@ class Tagging(Task):
         results = []
         for row, found in zip(rows, values):
             sentence, entities = row.source, []
-            tags = [self.class_names[id] for id in found.ids]
-            spans = sentences.spans(tags, self.options.scheme)
-            for span, (start, end, label) in zip(spans, sentence.located(spans)):
-                score = found.probabilities[span[0] : span[1]].mean()
-                text = sentence.text[start:end] or " ".join(sentence.words[start:end])
-                entities.append(Entity(label, text, start, end, float(score)))
-            results.append(Tagged(sentence.words, tuple(tags), tuple(entities)))
+            tags = tuple([self.class_names[id] for id in found.ids])
+            for first, last, label in sentences.spans(tags, self.options.scheme):
+                start, end, text = sentence.part(first, last)
+                score = float(found.probabilities[first:last].mean())
+                entities.append(Entity(label, text, start, end, score))
+            results.append(Tagged(sentence.words, tags, tuple(entities)))
         return results
 
     def evaluate(
         self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
     ) -> dict:
-        results = self.results(gold_labels, values)
-        ratios, _ = _scores(results, gold_labels)
+        ratios, _ = self._scores(values, gold_labels)
         found = dict(zip(("precision", "recall", "f1"), ratios))
         gold = np.concatenate([row.label for row in gold_labels])
-        tags = np.concatenate([one.tags for one in results])
-        found["accuracy"] = float(np.mean(gold == tags))
+        ids = np.concatenate([tags.ids for tags in values])
+        found["accuracy"] = float(np.mean(np.array(self.class_names)[ids] == gold))
         return {name: found[name] for name in self.metrics}
 
     def label_table(
         self, values: Any, gold_labels: Any, threshold: float
     ) -> str | None:
-        _, table = _scores(self.results(gold_labels, values), gold_labels)
+        _, table = self._scores(values, gold_labels)
         return table
+
+    def _scores(self, values: Any, rows: Sequence[Row]) -> tuple:
+        """As of `sentences.scores`."""
+        found = map(_spans_of, self.results(rows, values))
+        return sentences.scores(found, [row.source.entities for row in rows])
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
@@ -297,15 +276,3 @@ class Tagging(Task):
 
 def _spans_of(tagged: Tagged) -> list[TagSpan]:
     return [(entity.start, entity.end, entity.label) for entity in tagged.entities]
-
-
-def _scores(results: Sequence[Tagged], rows: Sequence[Row]) -> tuple:
-    """As of `sentences.scores`."""
-    true = [row.source.entities for row in rows]
-    return sentences.scores(list(map(_spans_of, results)), true)
-
-
-def _key_of(column: tuple[str, ...], usual: str) -> str:
-    """The key of a column; the usual one if it has a number, or is not named."""
-    name = "".join(column)
-    return usual if not name or name.isdecimal() else name
