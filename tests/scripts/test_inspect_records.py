@@ -82,7 +82,7 @@ def parts_of(output):
     """The sequences of an output: lists of their parts `(name, pieces)`."""
     found = []
     for line in output.split("\n"):
-        head = re.match(r"(reused|A|B) +\d+-\d+ ", line)
+        head = re.match(r"(reused|A|B) +(?=\S)", line)
         if " tokens predicted" in line:
             found.append([])
         elif head:

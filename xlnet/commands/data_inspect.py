@@ -126,28 +126,27 @@ def as_text(sequence: dict[str, Any], tokenizer: "Tokenizer", reuse_len: int) ->
     for position, target in enumerate(in_order.tolist(), 1):
         pieces[target] = f"⟦{pieces[target]}⟧{position}"
 
-    # A backward sequence is reversed, so that its words are readable; the numbers at its parts are
-    # positions in the order in which the model reads. After A and B there are <sep>, then <cls>.
-    length = len(pieces)
-    behind_a = length - 1 - np.count_nonzero(sequence["seg_ids"] == 1)
+    # A backward sequence is reversed, so that its words are readable. <sep> is behind A and B, and
+    # <cls> behind all.
+    behind_a = len(pieces) - 1 - np.count_nonzero(sequence["seg_ids"] == 1)
     parts = [
-        ("reused", 0, reuse_len),
-        ("A", reuse_len, behind_a),
-        ("B", behind_a, length),
+        ("reused", pieces[:reuse_len]),
+        ("A", pieces[reuse_len:behind_a]),
+        ("B", pieces[behind_a:]),
     ]
-    is_backward = sequence["direction"] == 1
-    direction = "backward" if is_backward else "forward"
+    direction = "forward"
+    if sequence["direction"] == 1:
+        direction = "backward"
+        parts.reverse()
+        for _, inside in parts:
+            inside.reverse()
     label = "B continues A" if sequence["label"] else "B from elsewhere"
     lines = [
         f"{direction}, {label}",
-        f"{len(targets)} of {length} tokens predicted",
+        f"{len(targets)} of {len(pieces)} tokens predicted",
     ]
-    for name, begin, end in reversed(parts) if is_backward else parts:
-        inside, first, last = pieces[begin:end], begin, end - 1
-        if is_backward:
-            inside.reverse()
-            first, last = last, first
-        lines.append(f"{name:<6} {first:3}-{last:<3} {' '.join(inside)}")
+    for name, inside in parts:
+        lines.append(f"{name:<6} {' '.join(inside)}")
     return "\n".join(lines)
 
 

@@ -33,16 +33,7 @@ from xlnet.support.errors import wrong
 if TYPE_CHECKING:
     from xlnet.corpus.reading import Chunk
 
-Language = collections.namedtuple("Language", "character_coverage keep_accents")
-_CJK = Language(0.9995, True)
-LANGUAGES = {
-    "english": Language(0.99995, False),
-    "other": Language(0.99995, True),
-    "chinese": _CJK,
-    "japanese": _CJK,
-    "korean": _CJK,
-}
-
+_MANY_CHARACTERS = ("chinese", "japanese", "korean")
 _CONTROL_SYMBOLS = ["<cls>", "<sep>", "<pad>", "<mask>", "<eod>"]  # 3 to 7, <eop> 8
 _SPECIAL = 9  # with <unk> <s> </s>
 _VOCAB_SIZE = 32000
@@ -71,7 +62,7 @@ class VocabularySettings(InputSettings):
     language: str = setting(
         "english",
         "language of the text; other: any with an alphabet, whose accents are kept",
-        choices=tuple(LANGUAGES),
+        choices=("english", "other", *_MANY_CHARACTERS),
     )
     uncased: bool = setting(False, "lower-case the text")
     keep_accents: Optional[bool] = setting(
@@ -86,10 +77,10 @@ def main(settings: VocabularySettings) -> None:
     from xlnet.corpus.tokenizer import Tokenizer, describe, description_path
 
     # What is not given follows from the language.
-    language = LANGUAGES[settings.language]
-    keep_accents = language.keep_accents
-    if settings.keep_accents is not None:
-        keep_accents = settings.keep_accents
+    keep_accents = settings.keep_accents
+    if keep_accents is None:
+        keep_accents = settings.language != "english"
+    coverage = 0.9995 if settings.language in _MANY_CHARACTERS else 0.99995
     # Reading may take minutes, so it is checked first that the target can be written.
     files.check_output(settings.sp_path, (), "sp_path")
     for path in (settings.sp_path, description_path(settings.sp_path)):
@@ -102,7 +93,7 @@ def main(settings: VocabularySettings) -> None:
         raise wrong("input_glob", f"no text in {settings.input_glob}", "sentences")
     counted = f"{len(paths)} files, {number} sentences"
     print(f"{counted}; training on {len(sentences)}", flush=True)
-    model = train(sentences, settings, language.character_coverage)
+    model = train(sentences, settings, coverage)
     # The description is written first, as a model without one is taken for a released one.
     digest = hashlib.sha256(model).hexdigest()
     describe(settings.sp_path, digest, settings.uncased, keep_accents)
@@ -113,7 +104,7 @@ def main(settings: VocabularySettings) -> None:
     accents = "kept" if made.keep_accents else "stripped"
     print(
         f"{settings.sp_path}: {made.vocab_size} pieces, {case}, accents {accents}, "
-        f"character coverage {language.character_coverage:g}"
+        f"character coverage {coverage:g}"
     )
 
 
@@ -138,12 +129,11 @@ def read_sentences(
             advance(size)
 
 
-def draw(
-    sentences: Iterable[str], size: int = _MOST_SENTENCES
-) -> tuple[list[str], int]:
-    """Samples `size` of the sentences uniformly; returns them and the number of all.
-    Memory is proportional to `size`."""
+def draw(sentences: Iterable[str]) -> tuple[list[str], int]:
+    """Samples `_MOST_SENTENCES` of the sentences uniformly; returns them and the number of all.
+    Memory is proportional to the sample."""
     # Reservoir sampling: of n sentences each is in the sample with probability size / n.
+    size = _MOST_SENTENCES
     drawn: list[str] = []
     number, uniform = 0, random.Random(0).random
     for number, sentence in enumerate(sentences, 1):

@@ -52,8 +52,6 @@ class Permutation:
             remedy = "--own_module registers others"
             raise wrong("factorization_order", found, f"one of {expected}", remedy)
         most = seq_len - SEQUENCE_SPECIAL_TOKENS
-        if self.mask_mode == "legacy":  # half of them in each part, however long it is
-            most = min(most, 2 * self.reuse_len, 2 * (seq_len - self.reuse_len) + 1)
         if self.num_predict > most:
             expected = f"at most {most} for sequences of {seq_len} tokens"
             raise wrong("num_predict", self.num_predict, expected)
