@@ -96,13 +96,11 @@ class Progress:
         self._losses.append(float(values["loss"]))
         self._seconds += seconds
         last = self._run.optimization.train_steps
-        if step % self._run.settings.log_steps == 0 or step == last:
-            self._report(step, last, values)
-            self._losses, self._seconds = [], 0.0
-
-    def _report(self, step: int, last: int, values: dict[str, Any]) -> None:
+        if step % self._run.settings.log_steps and step != last:
+            return
         loss = float(np.mean(np.array(self._losses, np.float32)))
         pace = self._seconds / len(self._losses)
+        self._losses, self._seconds = [], 0.0
         left = datetime.timedelta(seconds=round(pace * (last - step)))
         unit, of_a_step = self._run.unit
         speed = of_a_step / pace
@@ -113,7 +111,7 @@ class Progress:
             last,
             loss,
             values["learning_rate"],
-            values["gradient_norm"],
+            norm,
             speed,
             unit,
             left,
