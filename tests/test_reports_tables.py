@@ -191,11 +191,6 @@ REFUSED = {
         dict(name="t.jsonl"),
         "t.jsonl:1: .*the key 'label' twice",
     ),
-    "a line of JSON that is cut off": (
-        '{"text": "a", "lab',
-        dict(name="t.jsonl"),
-        "t.jsonl:1: not valid JSON",
-    ),
     "a label that is NaN among labels": (
         '{"text": "a", "label": "x"}\n{"text": "b", "label": NaN}\n',
         dict(MANY, name="t.jsonl"),
@@ -418,6 +413,3 @@ def test_measures_of_rankings_are_trec_evals(tmp_path, number):
         # Without any relevant document trec_eval has 0, and we have no value.
         found = result[name] if max(case["qrels"].values()) > 0 else 0
         assert found == pytest.approx(value, abs=1e-6)
-
-
-# ---- what comes out

@@ -142,11 +142,8 @@ class Spans(Task):
         """
         length = layout.max_seq_length
         # A paragraph is tokenized once, however many questions it has.
-        paragraphs = {}
-        for row in rows:
-            context = row.pairs[0][0]
-            if context not in paragraphs:
-                paragraphs[context] = align(tokenizer, context)
+        contexts = {row.pairs[0][0] for row in rows}
+        paragraphs = {context: align(tokenizer, context) for context in contexts}
         queries = tokenizer.encode_lines([row.pairs[0][1] for row in rows])
         pairs: list[tuple] = []
         counts, tokens_read, tokens = [], [], []  # of each question
@@ -333,12 +330,12 @@ class Spans(Task):
         spans = np.stack(columns, axis=1).astype(np.float64)
         ends = np.cumsum(windows)  # of each question
         of_questions = np.split(spans, np.searchsorted(window, ends[:-1]))
-        lowest = np.minimum.reduceat(outputs["null_score"], ends - windows)
-        contract.check_finite(self, lowest)
+        scores = outputs["null_score"].astype(np.float64)
+        null = special.expit(np.minimum.reduceat(scores, ends - windows))
+        contract.check_finite(self, null)
         joined = []
-        for own, null in zip(of_questions, lowest.tolist()):
+        for own, probability in zip(of_questions, null.tolist()):
             best_first = np.argsort(-own[:, 2:].sum(axis=1), kind="stable")
-            probability = float(special.expit(null))
             joined.append(BestSpans(own[best_first].tolist(), probability))
         loss = contract.mean_over_windows(outputs["loss"], windows)
         return contract.Predictions(joined, loss)
