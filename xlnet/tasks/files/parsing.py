@@ -119,18 +119,6 @@ def read_to_predict(task: TableReader, path: str) -> Sequence[Row]:
 # ---- the rows of a file
 
 
-def _require_cells(cells: Any, names: dict[str, None]) -> None:
-    """Adds the columns of a record to `names`; raises ValueError for a record that has none, cannot
-    be read, or is not text."""
-    if isinstance(cells, str):
-        raise ValueError(cells)
-    if not cells:
-        raise ValueError("an empty row")
-    names.update(dict.fromkeys(cells))
-    if not is_text(json.dumps(cells, ensure_ascii=False, default=str)):
-        raise ValueError(NOT_TEXT)
-
-
 def _report(path: str, errors: list[str], are_skipped: bool) -> None:
     """Raises UserError with the first of a file's errors, or warns of those that are skipped."""
     listed = "\n  ".join(["", *errors[:LISTED]])
@@ -222,7 +210,9 @@ class TableReader(TaskFields):
                 continue
             number = next(numbers)
             try:
-                _require_cells(cells, names)
+                if not cells or isinstance(cells, str):
+                    raise ValueError(cells or "an empty row")
+                names.update(dict.fromkeys(cells))
                 if not self._is_of_task(cells):
                     left_out["rows of other tasks"] += 1
                     continue
@@ -297,6 +287,9 @@ class TableReader(TaskFields):
         # A row without an author stands for itself.
         query = forms.to_text(cells.get(columns.query)) or None
         group = forms.to_text(cells.get(columns.group)) or None
+        name = forms.to_text(id)
+        if not is_text(json.dumps([name, query, pairs], ensure_ascii=False)):
+            raise ValueError(NOT_TEXT)
         label = None
         try:
             label = self.parse_label([cells.get(name) for name in columns.label])
@@ -304,7 +297,7 @@ class TableReader(TaskFields):
             # A label that is not needed may be wrong.
             if need_labels:
                 raise
-        return Row(forms.to_text(id), pairs, label, query, group=group)
+        return Row(name, pairs, label, query, group=group)
 
     def row(self, id: str, asked: InlineExample) -> Row:
         """The row of texts without a file; a ValueError says in words what is wrong."""

@@ -42,8 +42,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import regex
 
-from xlnet.corpus.tokenizer import UNSPACED
+from xlnet.corpus.tokenizer import UNSPACED, is_text
 from xlnet.tasks.files import forms
+from xlnet.tasks.files.parsing import NOT_TEXT
 from xlnet.tasks.task import Columns, Form
 
 OUTSIDE = "O"
@@ -102,6 +103,9 @@ def find_words(text: str) -> list[tuple[int, int]]:
 def sentence_of(cells: dict[str, Any], key: str) -> Sentence:
     """The sentence of an object, which has a text with a word or more, or a list of words, none of
     them empty, under a key; raises ValueError."""
+    line = json.dumps(cells, ensure_ascii=False)
+    if not is_text(line):
+        raise ValueError(NOT_TEXT)
     text, places = "", []
     words: Any = cells.get(key)
     if isinstance(words, str):
@@ -110,8 +114,7 @@ def sentence_of(cells: dict[str, Any], key: str) -> Sentence:
     is_list = isinstance(words, (list, tuple)) and bool(words)
     if not is_list or not all(isinstance(word, str) and word for word in words):
         expected = f"'{key}' with words, a text or a list; --text_a_column"
-        found = json.dumps(cells, ensure_ascii=False)
-        raise ValueError(f"found {found:.200}, expected {expected}")
+        raise ValueError(f"found {line:.200}, expected {expected}")
     return Sentence(tuple(words), cells, text, tuple(places))
 
 
