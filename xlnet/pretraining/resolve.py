@@ -86,9 +86,6 @@ def resolve(
     if objective.needs_mask_id and tokenizer.mask_id is None:
         raise wrong(tokenizer.path, "no <mask>", "one", f"--objective={objective.name}")
     permutation = choose_permutation(settings, manifest)
-    if not settings.do_eval:
-        asked = device.fused_attention
-        used = with_attention(asked, settings, config, network, used)
 
     # Write down what the run is.
     digests = {"record_info_dir": manifest.digest}
@@ -104,7 +101,21 @@ def resolve(
         text=run_document.text_of(tokenizer),
         read=digests,
     )
-    run = PretrainingRun(
+
+    # Do the records fit the devices, the initial weights the network, and this run the one that it
+    # resumes?
+    if not settings.do_eval:
+        input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
+        used.check_divides(settings.train_batch_size, settings.grad_accum_steps)
+        if held_out:
+            note_trained_on(held_out, manifest)
+        if settings.init_checkpoint and not checkpoint.newest(settings.model_dir):
+            prefix = checkpoint.resolve(settings.init_checkpoint)
+            run_document.check_weights(prefix, config, tokenizer, "init_checkpoint")
+        run_document.check_resumed(document, config, tokenizer, settings.allow_changes)
+        asked = device.fused_attention
+        used = with_attention(asked, settings, config, network, used)
+    return PretrainingRun(
         settings,
         network,
         optimization,
@@ -116,9 +127,6 @@ def resolve(
         used,
         document,
     )
-    if not settings.do_eval:
-        _check_training(run)
-    return run
 
 
 # ---- what the command line leaves out
@@ -329,22 +337,6 @@ def with_attention(
         _log.info("note: %s; attention is that of XLA", error)
         return used
     return dataclasses.replace(used, fused_attention=capability)
-
-
-def _check_training(run: PretrainingRun) -> None:
-    """Raises UserError if the records do not fit the devices, the initial weights the network, or
-    the run the one that it resumes."""
-    settings, manifest = run.settings, run.manifest
-    input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
-    run.devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
-    if run.held_out:
-        note_trained_on(run.held_out, manifest)
-    if settings.init_checkpoint and not checkpoint.all_prefixes(settings.model_dir):
-        prefix = checkpoint.resolve(settings.init_checkpoint)
-        run_document.check_weights(prefix, run.config, run.tokenizer, "init_checkpoint")
-    run_document.check_resumed(
-        run.document, run.config, run.tokenizer, settings.allow_changes
-    )
 
 
 def note_trained_on(held_out: Manifest, manifest: Manifest) -> None:
