@@ -49,11 +49,10 @@ class ConversionSettings(Settings):
 
 
 def export(settings: ExportSettings) -> None:
-    """Writes a trained model, or a released checkpoint with its files, as a SavedModel.
+    """Writes a fine-tuned model as a SavedModel.
 
     Its signatures: ids takes what the record files hold; text takes raw text, which the graph
-    cleans and cuts into pieces (tensorflow-text must be installed). Of a model that is only
-    pretrained, vectors takes raw text and returns the mean of the last layer over its tokens.
+    cleans and cuts into pieces (tensorflow-text must be installed).
 
     Examples:
       xlnet export --model_dir=model --output=exported

@@ -1,7 +1,6 @@
 """Writes models as SavedModels, for TensorFlow Serving and any process with TensorFlow.
 
-Of the signatures `ids` takes the features of records, `text` raw text, `vectors` raw text for a
-vector of each.
+Of the signatures `ids` takes the features of records, `text` raw text.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import logging
 import os
 import sys
 import unicodedata
-import warnings
 from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
@@ -24,13 +22,10 @@ from xlnet.corpus.tokenizer import (
 from xlnet.engine import checkpoint
 from xlnet.engine.devices import connect, without_registered_gradients
 from xlnet.finetuning.model import TaskModel, placeholders
-from xlnet.inference import vectors
-from xlnet.model import heads
 from xlnet.runs import model_files, run_document
 from xlnet.runs.model_files import LoadedModel
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.finetuning import MIN_SEQ_LENGTH
 from xlnet.settings.network import CONFIG_NAME, DTYPES, NetworkSettings
 from xlnet.support import files
 from xlnet.support.errors import UserError, wrong
@@ -55,10 +50,11 @@ def export(
     """Writes a model as a SavedModel into `export_dir`, as its next version; returns the directory
     of that.
 
-    A fine-tuned model has `ids`, and `text` or a note that it cannot have it, such as without
-    tensorflow-text; a pretrained one has `vectors`.
+    It has the signatures `ids`, and `text` or a note that it cannot have it, such as without
+    tensorflow-text.
 
     Args:
+      model_dir: of a fine-tuned model.
       precision: of its stored matrices and of the network, "fp32" or "bf16".
       given: `model_config_path`, `spiece_model_file`, in place of those of the model.
     """
@@ -66,13 +62,16 @@ def export(
     # The model is read first, so that no directory is left if it is refused.
     network = NetworkSettings(precision=precision)
     model = model_files.read(model_dir, network=network, **given)
+    tuned = model.tuned
+    if tuned is None:
+        raise wrong("model_dir", "a pretrained model", "one fine-tuned for a task")
 
     # A server of the directory takes the highest number; an incomplete version has no such name.
     os.makedirs(export_dir, exist_ok=True)
     versions = [int(name) for name in os.listdir(export_dir) if name.isdecimal()]
     target = os.path.join(export_dir, str(1 + max(versions, default=0)))
     with files.new_directory(target) as directory:
-        made = _write(model, directory)
+        made = _write(model, tuned, directory)
     _log.info(
         "exported %s to %s: signatures %s, %s",
         model.prefix,
@@ -83,7 +82,7 @@ def export(
     return target
 
 
-def _write(model: LoadedModel, directory: str) -> list[str]:
+def _write(model: LoadedModel, tuned: FineTunedTask, directory: str) -> list[str]:
     """Writes the SavedModel, with what the model is beside it; returns the names of its
     signatures."""
     devices = connect(DeviceSettings(device="cpu", num_hosts=1))
@@ -92,7 +91,7 @@ def _write(model: LoadedModel, directory: str) -> list[str]:
         tf.Graph().as_default(),
         tf.Session(config=devices.session_config()) as session,
     ):
-        made = _build(model)
+        made = _build(model, tuned)
         checkpoint.restore(session, model.prefix, tf.global_variables())
         found = {}
         for name, signature in made.items():
@@ -123,22 +122,25 @@ def _write(model: LoadedModel, directory: str) -> list[str]:
 Signature = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]
 
 
-def _build(loaded: LoadedModel) -> dict[str, Signature]:
+def _build(loaded: LoadedModel, tuned: FineTunedTask) -> dict[str, Signature]:
     """The signatures that a model can have, the most convenient one last."""
-    tuned = loaded.tuned
-    if tuned is None:
-        return {"vectors": _of_vectors(loaded)}
-    inputs = placeholders(tuned)
-    made = {"ids": (inputs, _answers(loaded, tuned, inputs))}
+    features = placeholders(tuned)
+    taken = {"ids": (features, features)}  # the inputs of each, and the features
     try:
-        made["text"] = _of_text(loaded, tuned)
+        taken["text"] = _of_text(loaded, tuned)
     except UserError as e:
         _log.warning("note: no signature text: %s", e)
+    model = TaskModel(loaded.config, tuned, loaded.network)
+    made = {}
+    for name, (inputs, features) in taken.items():
+        outputs = model.outputs(features)
+        named = tuned.task.named_outputs(outputs, tuned.settings.threshold)
+        made[name] = inputs, named
     return made
 
 
 def _of_text(loaded: LoadedModel, tuned: FineTunedTask) -> Signature:
-    # The graph makes the inputs of plain texts and pairs.
+    """Texts by name, and the features that the graph makes of them."""
     kind = type(tuned.task)
     has_own_pairs = kind.parse_pairs is not Task.parse_pairs
     if has_own_pairs or kind.encode is not Task.encode:
@@ -147,40 +149,12 @@ def _of_text(loaded: LoadedModel, tuned: FineTunedTask) -> Signature:
             "the model directory (xlnet serve), or the signature ids of an export"
         )
     encoder = GraphEncoder(
-        loaded.tokenizer,
-        tuned.layout,
-        tuned.task.published.replacements,
+        loaded.tokenizer, tuned.layout, tuned.task.published.replacements
     )
     texts = {}
     for name in tuned.task.texts:
         texts[name] = tf.placeholder(tf.string, [None], name)
-    return texts, _answers(loaded, tuned, encoder.pairs(*texts.values()))
-
-
-def _answers(
-    loaded: LoadedModel, tuned: FineTunedTask, features: dict[str, tf.Tensor]
-) -> dict[str, tf.Tensor]:
-    model = TaskModel(loaded.config, tuned, loaded.network)
-    return tuned.task.named_outputs(model.outputs(features), tuned.settings.threshold)
-
-
-def _of_vectors(loaded: LoadedModel) -> Signature:
-    """The mean of the last layer over the tokens of a text, including <sep> and <cls>."""
-    texts = tf.placeholder(tf.string, [None], "text_a")
-    layout = vectors.layout_of(loaded)
-    encoder = GraphEncoder(loaded.tokenizer, layout)
-    features = encoder.pairs(texts)
-    # As `Model.vectors` with its defaults, whose graph has all layers and poolings.
-    sequence = vectors.hidden_states(loaded, features)[-1]
-    vector = heads.summarize(
-        loaded.config,
-        loaded.network.run_config(False),
-        sequence,
-        summary_type="mean",
-        padding=features["input_mask"],
-        use_proj=False,
-    )
-    return {"text_a": texts}, {"vector": vector}
+    return texts, encoder.pairs(list(texts.values()))
 
 
 # ---- texts to the features of a record, in the graph
@@ -211,9 +185,7 @@ class GraphEncoder:
         replacements: Sequence[tuple[str, str]] = (),
     ):
         try:
-            with warnings.catch_warnings():  # of its own imports
-                warnings.simplefilter("ignore")
-                import tensorflow_text
+            import tensorflow_text
         except ImportError:
             version = tf.version.VERSION.rpartition(".")[0]
             expected = f"pip install 'tensorflow-text=={version}.*'"
@@ -225,10 +197,15 @@ class GraphEncoder:
         self._replacements = replacements
 
     def clean(self, texts: tf.Tensor) -> tf.Tensor:
-        """`Tokenizer.clean` of each text, UTF-8: string [N] -> string [N]."""
+        """`Tokenizer.clean` of each text, UTF-8, after the replacements: string [N] -> string
+        [N]."""
         texts = tf.strings.unicode_transcode(
             texts, "UTF-8", "UTF-8", replacement_char=_NO_CHARACTER
         )
+        for old, new in self._replacements:
+            # RE2 matches a character that is given by its number literally, whatever it is.
+            literal = "".join(f"\\x{{{ord(character):x}}}" for character in old)
+            texts = tf.strings.regex_replace(texts, literal, new.replace("\\", "\\\\"))
         # `" ".join(text.split())`, and the quotes of TeX.
         texts = tf.strings.regex_replace(texts, f"[{SPACES}]+", " ")
         texts = tf.strings.regex_replace(texts, "^ | $", "")
@@ -255,86 +232,44 @@ class GraphEncoder:
         every_id = range(self._tokenizer.vocab_size)
         parts = [self._tokenizer.split_ids.get(id, [id]) for id in every_id]
         table = tf.ragged.constant(parts, tf.int32, row_splits_dtype=tf.int64)
-        found = tf.gather(table, ids.flat_values)  # [pieces, (parts)]
-        return tf.RaggedTensor.from_row_splits(
-            found.flat_values,
-            tf.gather(found.row_splits, ids.row_splits),
-            validate=False,
-        )
+        return tf.gather(table, ids).merge_dims(1, 2)
 
-    def pairs(
-        self, text_a: tf.Tensor, text_b: tf.Tensor | None = None
-    ) -> dict[str, tf.Tensor]:
-        """Texts, or pairs of texts, string [N] -> the features of N records."""
-        long_document = self._layout.long_document
-        if long_document != "truncate":
+    def pairs(self, texts: Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Texts, or the first and the second texts of pairs, string [N] each -> the features of N
+        records, `encoding.IDS` [N,T], as of `encoding.arrays_of`."""
+        if encoding.has_windows(self._layout):
             expected = "truncate, which a graph has"
             instead = "serve the model directory, or take the signature ids"
-            raise wrong("long_document", long_document, expected, instead)
-        ids = [self.ids(self._replaced(text_a))]
-        if text_b is not None:
-            ids.append(self.ids(self._replaced(text_b)))
-        return self._laid_out(self._cut(ids))
-
-    def _replaced(self, texts: tf.Tensor) -> tf.Tensor:
-        """Texts, string of any shape, after the replacements of the task."""
-        for old, new in self._replacements:
-            # RE2 matches a character that is given by its number literally, whatever it is.
-            literal = "".join(f"\\x{{{ord(character):x}}}" for character in old)
-            texts = tf.strings.regex_replace(texts, literal, new.replace("\\", "\\\\"))
-        return texts
-
-    def _cut(self, texts: Sequence[tf.RaggedTensor]) -> list[tf.RaggedTensor]:
-        """The first ids of each text, as many as fit beside the special tokens. The rule is that of
-        `encoding.fit_to_length`: of a budget of 10 ids, lengths of (8, 6) become (5, 5), (8, 3)
-        become (7, 3), and (2, 9) become (2, 8)."""
-        lengths = [ids.row_lengths() for ids in texts]
+            found = self._layout.long_document
+            raise wrong("long_document", found, expected, instead)
+        # The first ids of each text, as many as fit beside the special tokens.
         budget = self._layout.max_seq_length - 1 - len(texts)
-        # Both are cut where neither is short: then the first has half of the budget, rounded up.
-        least = 1 if self._layout.cut_first else budget - budget // 2
-        rest = sum(lengths[1:], tf.zeros_like(lengths[0]))
-        kept = [tf.minimum(lengths[0], tf.maximum(budget - rest, least))]
-        for length in lengths[1:]:
-            kept.append(tf.minimum(length, budget - kept[0]))
-        found = []
-        for ids, length, size in zip(texts, lengths, kept):
-            is_kept = tf.ragged.range(length) < size[:, None]
-            found.append(tf.ragged.boolean_mask(ids, is_kept))
-        return found
-
-    def _laid_out(self, texts: Sequence[tf.RaggedTensor]) -> dict[str, tf.Tensor]:
-        """`encoding.lay_out` of one or two texts, ids int32 [N, (pieces)]: `encoding.IDS` [N,T],
-        where T is the length of the longest record."""
-        count = texts[0].nrows()
-
-        def column(id: int) -> tf.RaggedTensor:
-            """A special token in each record."""
-            ids = tf.fill([count], id)
-            return tf.RaggedTensor.from_uniform_row_length(ids, 1, nrows=count)
+        trimmer = self._text.RoundRobinTrimmer(budget)
+        kept = trimmer.trim([self.ids(each) for each in texts])
 
         # text <sep> (text <sep>) <cls>, with the segment of each part.
         parts, segments = [], []
-        for ids, segment in zip(texts, (encoding.SEG_A, encoding.SEG_B)):
-            for part in (ids, column(self._tokenizer.sep_id)):
+        for ids, segment in zip(kept, (encoding.SEG_A, encoding.SEG_B)):
+            for part in (ids, _column(self._tokenizer.sep_id, ids)):
                 parts.append(part)
                 segments.append(tf.zeros_like(part) + segment)
-        parts.append(column(self._tokenizer.cls_id))
-        segments.append(column(encoding.SEG_CLS))
-        ids = tf.concat(parts, axis=1)
-        least = tf.constant([MIN_SEQ_LENGTH], tf.int64)
-        length = tf.reduce_max(tf.concat([ids.row_lengths(), least], 0))
-        is_token = tf.sequence_mask(ids.row_lengths(), length, tf.float32)
+        parts.append(_column(self._tokenizer.cls_id, kept[0]))
+        segments.append(_column(encoding.SEG_CLS, kept[0]))
+        segment_ids = _left_padded(tf.concat(segments, axis=1), encoding.SEG_PAD)
+        is_padding = tf.equal(segment_ids, encoding.SEG_PAD)
         return {
-            "input_ids": _left_padded(ids, length, 0),
-            "input_mask": 1 - is_token[:, ::-1],
-            "segment_ids": _left_padded(
-                tf.concat(segments, axis=1), length, encoding.SEG_PAD
-            ),
+            "input_ids": _left_padded(tf.concat(parts, axis=1), 0),
+            "input_mask": tf.cast(is_padding, tf.float32),
+            "segment_ids": segment_ids,
         }
 
 
-def _left_padded(rows: tf.RaggedTensor, length: tf.Tensor, padding: int) -> tf.Tensor:
-    """Ragged [N, (items)] as [N,T], padded on the left; length: T."""
-    shape = tf.stack([rows.nrows(), length])
-    backward = tf.reverse(rows, [1]).to_tensor(padding, shape=shape)
-    return tf.reverse(backward, [1])
+def _column(id: int, rows: tf.RaggedTensor) -> tf.RaggedTensor:
+    """An id for each of N rows, [N,1]."""
+    count = rows.nrows()
+    return tf.RaggedTensor.from_uniform_row_length(tf.fill([count], id), 1, nrows=count)
+
+
+def _left_padded(rows: tf.RaggedTensor, padding: int) -> tf.Tensor:
+    """Ragged [N, (items)] as [N,T], padded on the left."""
+    return tf.reverse(tf.reverse(rows, [1]).to_tensor(padding), [1])
