@@ -36,7 +36,6 @@ tag | fine_tuning.tag | fine-tune for named entity recognition
 Inference
 predict | predict.run_predict | predict a file with a fine-tuned model
 evaluate | predict.run_evaluate | evaluate a fine-tuned model, on its own dev split or a file
-explain | query.run_explain | show which words count for a prediction
 fill | query.run_fill | fill in blanks (infilling)
 generate | query.run_generate | generate text
 serve | serve.run | serve a model over HTTP

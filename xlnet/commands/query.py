@@ -1,9 +1,8 @@
-"""Programs that query a model: xlnet fill, generate and explain, and what they share."""
+"""Programs that query a pretrained model: xlnet fill and generate, and what they share."""
 
 import dataclasses
-import itertools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Optional
 
 import xlnet
@@ -13,8 +12,8 @@ from xlnet.inference.settings import (
     GenerationSettings,
     LoadSettings,
 )
-from xlnet.settings.fields import Settings, required, setting
-from xlnet.support import errors, files
+from xlnet.settings.fields import Settings, setting
+from xlnet.support import files
 from xlnet.support.errors import wrong
 
 if TYPE_CHECKING:
@@ -40,46 +39,21 @@ class TextInputs(Settings):
             raise wrong("text, input", "both or none", "one of them")
 
 
-@dataclasses.dataclass(frozen=True)
-class PairSettings(Settings):
-    """xlnet explain: which text."""
-
-    text: str = required("the text")
-    text_b: Optional[str] = setting(None, "the second text of a pair")
-
-
-def check_files(settings: TextInputs) -> None:
-    """Checks the files before a model is loaded."""
-    inputs = [settings.input] if settings.input else []
-    if inputs and inputs != ["-"]:
-        files.require_file(inputs[0], "input")
-    files.check_output(settings.output, inputs)
-
-
-def texts(settings: TextInputs) -> Iterator[str]:
-    """Yields the text that is given, or each line that is not blank."""
+def texts(settings: TextInputs) -> list[str]:
+    """The text that is given, or each line that is not blank; the output is checked first."""
     from xlnet.tasks.files import forms
 
+    files.check_output(settings.output, filter(None, [settings.input]))
     if settings.input is None:
-        yield settings.text or ""
-        return
-    for line in forms.lines(settings.input, "input"):
-        if line.strip():
-            yield line.strip()
+        return [settings.text or ""]
+    lines = map(str.strip, forms.lines(settings.input, "input"))
+    return list(filter(None, lines))
 
 
 def load(settings: LoadSettings) -> "Model":
     """The model of `LoadSettings`."""
     values = dataclasses.asdict(settings)
     return xlnet.load(values.pop("model_dir"), **values)
-
-
-def results(
-    settings: TextInputs, model: "Model", verb: str, how: Settings
-) -> Iterator[tuple[str, Any]]:
-    """Yields each text with its result by a method of a model, computed in batches."""
-    asked, shown = itertools.tee(texts(settings))
-    return zip(shown, model.pipe(asked, verb, **vars(how)))
 
 
 def write(output: str, objects: Iterable[dict[str, Any]]) -> None:
@@ -102,21 +76,20 @@ def fill(
       xlnet fill --model_dir=model --text='Return the ___ of the ___.'
       xlnet fill --model_dir=model --input=texts.txt --output=fillings.jsonl
     """
-    check_files(settings)
+    asked = texts(settings)
     with load(model_settings) as model:
-        filled = results(settings, model, "fill", how)
+        filled = model.pipe(asked, "fill", **vars(how))
         if settings.output:
-            write(settings.output, map(_filled_object, filled))
+            write(settings.output, map(_filled_object, asked, filled))
             return
-        for text, found in filled:
+        for text, found in zip(asked, filled):
             print(text)
             for filling in found:
                 percent = 100 * filling.probability
                 print(f"{percent:10.4f} %  {filling.text}", flush=True)
 
 
-def _filled_object(filled: tuple[str, Any]) -> dict[str, Any]:
-    text, found = filled
+def _filled_object(text: str, found: Any) -> dict[str, Any]:
     return {"text": text, "fillings": [each._asdict() for each in found]}
 
 
@@ -132,38 +105,21 @@ def generate(
       xlnet generate --model_dir=model --text='Once upon' --top_p=0.9 --seed=1
       xlnet generate --model_dir=model --input=prompts.txt --output=texts.jsonl --beams=4
     """
-    check_files(settings)
+    prompts = texts(settings)
     with load(model_settings) as model:
         if settings.output:
-            generated = results(settings, model, "generate", how)
-            objects = (dict(prompt=text, **one._asdict()) for text, one in generated)
-            write(settings.output, objects)
+            generated = model.pipe(prompts, "generate", **vars(how))
+            write(settings.output, map(_generated_object, prompts, generated))
             return
-        for text in texts(settings):
+        for text in prompts:
             print(text, end="", flush=True)
             for part in model.stream(text, **vars(how)):
                 print(part.text, end="", flush=True)
             print(flush=True)
 
 
-def explain(model_settings: LoadSettings, settings: PairSettings) -> None:
-    """Shows how much each word of a text counts for the prediction of a fine-tuned model: how much
-    the output falls without the word.
-
-    For models that classify (one label or any number), score or rank. For a document of a ranking,
-    text is the query and text_b the document.
-
-    Examples:
-      xlnet explain --model_dir=model --text='A film that nobody needs.'
-    """
-    with load(model_settings) as model:
-        pair = settings.text, settings.text_b
-        found = model.explain(settings.text if settings.text_b is None else pair)
-        print(f"{found.output} {found.value:.4f}")
-        for number, (word, weight) in enumerate(zip(found.words, found.weights)):
-            if number == found.first_words:
-                print()
-            print(f"{weight:+9.4f}  {errors.escape_control_characters(word)}")
+def _generated_object(prompt: str, text: Any) -> dict[str, Any]:
+    return {"prompt": prompt, **text._asdict()}
 
 
 def run_fill() -> None:
@@ -178,8 +134,3 @@ def run_generate() -> None:
         LoadSettings, TextInputs, GenerationSettings, about=generate.__doc__
     ) as settings:
         generate(*settings)
-
-
-def run_explain() -> None:
-    with cli.command(LoadSettings, PairSettings, about=explain.__doc__) as settings:
-        explain(*settings)

@@ -20,7 +20,7 @@ from typing import Optional
 from xlnet.commands import cli
 from xlnet.inference.settings import LoadSettings
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.fields import Settings, required, same_as, setting
+from xlnet.settings.fields import Settings, setting
 from xlnet.settings.network import NetworkSettings
 from xlnet.support import system
 from xlnet.support.errors import UserError, wrong
@@ -28,12 +28,8 @@ from xlnet.support.errors import UserError, wrong
 
 @dataclasses.dataclass(frozen=True)
 class ServingSettings(Settings):
-    """xlnet serve: which model, at which address."""
+    """xlnet serve: at which address."""
 
-    model_dir: str = required("model directory to serve")
-    own_module: Optional[str] = same_as(LoadSettings, "own_module")
-    device: str = same_as(DeviceSettings, "device")
-    precision: str = same_as(NetworkSettings, "precision", default="fp32")
     name: Optional[str] = setting(
         None, "name in the address; default: that of the directory"
     )
@@ -52,7 +48,7 @@ class ServingSettings(Settings):
             raise wrong("name", f"'{self.name}'", "a name without /", "--name")
 
 
-def main(settings: ServingSettings) -> None:
+def main(model_settings: LoadSettings, settings: ServingSettings) -> None:
     system.import_tensorflow()
     try:
         from xlnet.server import application
@@ -66,20 +62,23 @@ def main(settings: ServingSettings) -> None:
 
     # An address in use is an error before the model is loaded; who connects until then is refused.
     listening = application.bind(settings.host, settings.port)
-    known.load(settings.own_module)
+    known.load(model_settings.own_module)
+    path = model_settings.model_dir
     model = ServedModel(
-        settings.model_dir,
-        DeviceSettings(device=settings.device),
-        network=NetworkSettings(precision=settings.precision),
+        path,
+        DeviceSettings(device=model_settings.device),
+        model_config_path=model_settings.model_config_path,
+        spiece_model_file=model_settings.spiece_model_file,
+        network=NetworkSettings(precision=model_settings.precision),
     )
-    name = settings.name or os.path.basename(os.path.abspath(settings.model_dir))
+    name = settings.name or os.path.basename(os.path.abspath(path))
     listening.listen()  # who connects from now on waits for the server
     # In a URL, IPv6 addresses have brackets.
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = f"http://{host}:{listening.getsockname()[1]}"
     url = f"{address}/v1/models/{urllib.parse.quote(name)}"
     signatures = ", ".join(model.inputs)
-    print(f"serving {settings.model_dir} at {url} (signatures {signatures})")
+    print(f"serving {path} at {url} (signatures {signatures})")
     print(f"a page to try it: {address}/", flush=True)
     server = application.server(model, name, listening)
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -92,5 +91,5 @@ def main(settings: ServingSettings) -> None:
 
 
 def run() -> None:
-    with cli.command(ServingSettings, about=__doc__) as settings:
+    with cli.command(LoadSettings, ServingSettings, about=__doc__) as settings:
         main(*settings)
