@@ -32,7 +32,7 @@ class Echo(ServedModel):
 
     def __init__(self):
         self.turns = Turns()
-        self._model = types.SimpleNamespace(call=lambda *_, **__: None)
+        self._model = types.SimpleNamespace(method=lambda *_, **__: None)
         self.asked = []  # (signature, number of rows) of each call
 
     def describe(self):

@@ -16,13 +16,10 @@ TEXT = "the cat ___ on ___ mat"
 
 
 class Shared:
-    """What the call takes of an `Inference`, of a model of the tests."""
+    """What the method takes of a loaded model, of a model of the tests."""
 
     def __init__(self, made):
         self.tokenizer, self.language_model = made.tokenizer, lambda: made.model
-
-    def note_cut(self, is_cut, length):
-        pass
 
 
 def blanks_of(tokenizer, text, **settings):
@@ -31,8 +28,7 @@ def blanks_of(tokenizer, text, **settings):
 
 
 def fill(made, text, **settings):
-    call = filling.filling_call(Shared(made), **settings)
-    (found,) = call.results([text])
+    (found,) = filling.Filler(Shared(made), **settings).results([text])
     if isinstance(found, UserError):
         raise found
     return found.result
@@ -87,9 +83,8 @@ def test_a_text_around_blanks_has_the_pieces_of_the_text(tmp_path, text, has_pre
     (word,) = tokenizer.encode_words(
         ["cat"], [has_prefix or not text.startswith("___")]
     )
-    known, positions, places = blanks.layout([len(word)])
-    ids = np.zeros(len(known) + len(word), int)
-    ids[positions], ids[places] = known, word
+    ids = blanks.layout([len(word)])
+    ids[ids < 0] = word
     assert ids.tolist() == tokenizer.ids(text.replace("___", "cat"))
     assert blanks.allowed([len(word)])[0, word[0]]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from xlnet.inference import generation
-from xlnet.inference.settings import GenerationSettings, from_keywords
+from xlnet.inference.settings import GenerationSettings
 from xlnet.support.errors import UserError
 
 PROMPT = "the cat sat on"
@@ -21,7 +21,7 @@ def either(request):
     return request.getfixturevalue(request.param)
 
 
-def inference_of(made):
+def model_of(made):
     """What generation takes of a loaded model."""
     return types.SimpleNamespace(
         tokenizer=made.tokenizer, language_model=lambda: made.model, batch_size=32
@@ -29,8 +29,7 @@ def inference_of(made):
 
 
 def streamed(made, prompt=PROMPT, **settings):
-    chosen = from_keywords(GenerationSettings, settings)
-    return generation.stream(inference_of(made), prompt, chosen)
+    return generation.Generation(model_of(made), **settings).stream(prompt)
 
 
 def written(made, prompt=PROMPT, **settings):
@@ -38,8 +37,8 @@ def written(made, prompt=PROMPT, **settings):
 
 
 def together(made, prompts, **settings):
-    call = generation.generation_call(inference_of(made), **settings)
-    found = list(call.results(prompts))
+    method = generation.Generation(model_of(made), **settings)
+    found = list(method.results(prompts))
     for each in found:
         if isinstance(each, UserError):
             raise each
@@ -247,12 +246,7 @@ class Paragraphs:
 def test_ends_of_paragraphs_and_what_may_begin_the_stop_text():
     for ids, released, whole, stop in (
         ([3, 1, 2, 2], ["e", "e\n", "e\nof", "e\nof of"], "e\nof of", None),
-        (
-            [2, 3, 2, 2, 3],
-            ["", "", "", " ofe of", " ofe of"],
-            " ofe of ofe",
-            " ofe of e",
-        ),
+        ([2, 3, 2, 2], [" o", " of", " ofe o", " ofe of o"], " ofe of of", "ef"),
     ):
         text = generation._Text(Paragraphs(), stop)
         found = []
@@ -313,12 +307,12 @@ def test_a_long_prompt_does_not_multiply_the_cost_of_short_ones(either, monkeypa
     alone = [written(either, prompt, **settings) for prompt in prompts]
     monkeypatch.setattr(generation, "_MOST_TOKENS", 60)
     sizes = []
-    generate = generation._generate
+    generate = generation.Generation._generate
 
-    def counted(inference, batch, chosen):
-        sizes.append(len(batch) * max(len(prompt.ids) for prompt in batch))
-        return generate(inference, batch, chosen)
+    def counted(self, batch):
+        sizes.append(len(batch) * max(map(len, batch)))
+        return generate(self, batch)
 
-    monkeypatch.setattr(generation, "_generate", counted)
+    monkeypatch.setattr(generation.Generation, "_generate", counted)
     assert_equal_texts(together(either, prompts, **settings), alone)
     assert len(sizes) > 1 and max(sizes) <= 60

@@ -20,6 +20,7 @@ from helpers.paths import ROOT
 from helpers.serving import Echo, ask, running, wait_until
 
 from xlnet.commands import serve
+from xlnet.inference.settings import LoadSettings
 from xlnet.server import application, limits
 from xlnet.server.turns import Dropped
 from xlnet.support.errors import UserError
@@ -335,14 +336,15 @@ def test_a_bad_address_is_found_before_the_model_is_loaded(server, tmp_path):
             application.bind(host, port)
     with pytest.raises(UserError, match="host: found 127.0.0.1, port"):
         serve.main(
-            serve.ServingSettings(model_dir=str(tmp_path / "none"), port=server.port)
+            LoadSettings(model_dir=str(tmp_path / "none")),
+            serve.ServingSettings(port=server.port),
         )
     for given, said in (
         (dict(port=70_000), "port: found 70000, expected at least 0 and at most 65535"),
         (dict(name="a/b"), "name: found 'a/b', expected a name without /; --name"),
     ):
         with pytest.raises(UserError, match=re.escape(said)):
-            serve.ServingSettings(model_dir="m", **given).check()
+            serve.ServingSettings(**given).check()
 
 
 @contextlib.contextmanager

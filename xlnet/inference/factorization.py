@@ -4,24 +4,25 @@ predictions of the query stream for every token, and what each head attends to.
 The predictions are equation 3 of the paper, to be looked at: log p(x) = sum over t of
 log p(x_z[t] | x_z[<t]).
 
-Shape letters: T tokens, P predicted tokens, V vocabulary, C candidates, N heads, k layers.
+Shape letters: T tokens, V vocabulary, C candidates, N heads, k layers.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.inference.generation import best
-from xlnet.inference.inference import (
-    Call,
+from xlnet.inference.language_model import LanguageModel
+from xlnet.inference.method import (
     Computed,
-    Inference,
+    Method,
+    RestoredModel,
     as_text,
-    count_unknown,
+    require_known,
 )
 from xlnet.inference.settings import (
     CONTEXT,
@@ -29,12 +30,11 @@ from xlnet.inference.settings import (
     FactorizationSettings,
     from_keywords,
 )
-from xlnet.support.errors import escape_control_characters, wrong
+from xlnet.support.errors import wrong
 
 
 class Factorization(NamedTuple):
     """The masks of both streams in a factorization order, and the predictions of the query stream.
-    `print` shows them as a table, a row for each token in the order.
 
     Attributes:
       pieces: T of them, in the order of the text.
@@ -65,138 +65,59 @@ class Factorization(NamedTuple):
     query_hides: np.ndarray
     query_attention: np.ndarray
 
-    def __str__(self) -> str:
-        rows = [("predicts", "rank", "sees", "probability", "likeliest instead")]
-        for place, position in enumerate(self.order):
-            rank, probability, candidates = "known", "", ""
-            hides = self.content_hides[position]
-            if place >= self.known:
-                rank = str(place - self.known + 1)
-                percent = 100 * math.exp(self.log_probabilities[position])
-                probability = f"{percent:.2f} %"
-                candidates = " ".join(self.candidates[position])
-                hides = self.query_hides[position]
-            seen = [self.pieces[other] for other in np.flatnonzero(~hides).tolist()]
-            piece = self.pieces[position]
-            sees = " ".join(seen) or "nothing"
-            rows.append((piece, rank, sees, probability, candidates))
-        widths = [max(map(len, column)) for column in zip(*rows)]
-        lines = []
-        for row in rows:
-            cells = [cell.ljust(width) for cell, width in zip(row, widths)]
-            lines.append(escape_control_characters("  ".join(cells).rstrip()))
-        total = float(np.nansum(self.log_probabilities))
-        lines.append(f"log probability of the text in this order: {total:.4f}")
-        return "\n".join(lines)
 
-
-def factorization_call(inference: Inference, **settings: Any) -> Call:
-    """The call that predicts each token of texts from those before it in a factorization order, one
-    text after the other; of a pretrained model with a query stream.
+class Factorizing(Method):
+    """Predicts each token of texts from those before it in a factorization order, one text after
+    the other.
 
     Args:
+      model: a pretrained one with a query stream.
       settings: those of `FactorizationSettings`.
     """
-    chosen = from_keywords(FactorizationSettings, settings)
-    model, tokenizer = inference.language_model(), inference.tokenizer
-    model.require_queries()
 
-    def compute(items: list) -> list[Computed]:
-        ids, unknown = _tokens(inference, items[0], chosen.known + 1)
-        count = len(ids)
-        order = order_of(count, chosen.order, chosen.seed)  # [T]
-        targets = order[chosen.known :]  # [P], in the order in which they are predicted
+    def __init__(self, model: RestoredModel, **settings: Any) -> None:
+        self._settings = from_keywords(FactorizationSettings, settings)
+        self._network, self._tokenizer = model.language_model(), model.tokenizer
+        self._network.require_queries()
 
+    def prepare(self, item: Any) -> list[int]:
+        """The ids of a text, of which one or more are predicted."""
+        return ids_of(self._tokenizer, item, least=self._settings.known + 1)
+
+    def compute(self, items: list[list[int]]) -> list[Computed]:
+        (ids,) = items
+        count, known = len(ids), self._settings.known
+        order = order_of(count, self._settings.order, self._settings.seed)  # [T]
         # The ranks of pretraining: -1 for the known tokens, which everyone sees, and for a target
         # its place in the order.
         rank = np.full(count, -1)
-        rank[targets] = np.arange(len(targets))
-        content_hides, query_hides = _masks(rank)
+        rank[order[known:]] = np.arange(count - known)
+        read = _read(self._network, ids, rank, range(self._network.n_layer))
 
-        # One pass of the network predicts all targets: its rows are the T tokens of the content
-        # stream, then the P queries. Their numbers do not depend on each other, as no row sees a
-        # query.
-        with model.reading(count) as reading:
-            predicted, layers = reading.read(
-                np.array([ids]),
-                range(count),
-                targets.tolist(),
-                hidden=np.concatenate([content_hides, query_hides[targets]]),  # [T+P,T]
-                layers=range(model.n_layer),
-            )
-
-        # From targets in their order to positions in the text.
-        log_probabilities = np.full(count, np.nan)
-        likelier = np.full(count, -1)
-        candidates: list[list[str]] = [[] for _ in ids]
-        candidate_log_probabilities: list[list[float]] = [[] for _ in ids]
-        for target, scores in zip(targets, predicted[0]):
-            log_probabilities[target] = scores[ids[target]]
-            likelier[target] = np.count_nonzero(scores > scores[ids[target]])
-            (likeliest,) = best(scores, chosen.top)
-            candidates[target] = [tokenizer.id_to_piece(int(id)) for id in likeliest]
-            candidate_log_probabilities[target] = scores[likeliest].tolist()
-        query_attention = np.zeros((count, count))
-        mean = np.mean([layer[0] for layer in layers], axis=(0, 1))  # [T+P,T]
-        query_attention[targets] = np.where(query_hides[targets], 0, mean[count:])
+        is_known = rank < 0
+        of_text = read.log_probabilities[np.arange(count), ids].astype(float)
+        likelier = (read.log_probabilities > of_text[:, None]).sum(axis=1)
+        candidates, candidate_log_probabilities = [], []
+        for position, scores in enumerate(read.log_probabilities):
+            likeliest: Any = []
+            if not is_known[position]:
+                (likeliest,) = best(scores, self._settings.top)
+            candidates.append([self._tokenizer.id_to_piece(id) for id in likeliest])
+            candidate_log_probabilities.append(scores[likeliest].tolist())
+        attention = np.mean([layer.mean(axis=0) for layer in read.streams["query"]], 0)
         found = Factorization(
-            pieces=[tokenizer.id_to_piece(id) for id in ids],
+            pieces=[self._tokenizer.id_to_piece(id) for id in ids],
             order=order.tolist(),
-            known=chosen.known,
+            known=known,
             candidates=candidates,
             candidate_log_probabilities=candidate_log_probabilities,
-            log_probabilities=log_probabilities,
-            likelier=likelier,
-            content_hides=content_hides,
-            query_hides=np.where(rank[:, None] < 0, True, query_hides),
-            query_attention=query_attention,
+            log_probabilities=np.where(is_known, np.nan, of_text),
+            likelier=np.where(is_known, -1, likelier),
+            content_hides=read.hidden["content"],
+            query_hides=read.hidden["query"] | is_known[:, None],
+            query_attention=np.where(is_known[:, None], 0, attention),
         )
-        return [Computed(found, count, count, unknown)]
-
-    return Call(compute)
-
-
-def _tokens(
-    inference: Inference, item: Any, least: int = 1
-) -> tuple[Sequence[int], int]:
-    """The ids of a text of `least` to `CONTEXT` tokens, and how many of them are unknown."""
-    text = as_text(item)
-    ids = inference.tokenizer.ids(text)
-    if not least <= len(ids) <= CONTEXT:
-        raise wrong("text", f"{len(ids)} pieces", f"{least} to {CONTEXT}")
-    return ids, count_unknown(inference.tokenizer, [text])
-
-
-def order_of(count: int, order: str, seed: int) -> np.ndarray:
-    """The positions of so many tokens in a factorization order, int [T]."""
-    if order == "left_to_right":
-        return np.arange(count)
-    if order == "right_to_left":
-        return np.arange(count)[::-1]
-    if order == "random":
-        return np.random.default_rng(seed).permutation(count)
-    numbers = [number.strip() for number in order.split(",")]
-    places = {str(place + 1): place for place in range(count)}
-    if sorted(numbers) != sorted(places):
-        found = f"{order!r:.80}"
-        expected = (
-            f"random, left_to_right, right_to_left, or the numbers of the {count} "
-            "tokens as in 2,1,3"
-        )
-        raise wrong("order", found, expected)
-    return np.array([places[number] for number in numbers])
-
-
-def _masks(rank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What each token may not see, bool [T,T], in the content stream and in the query stream, by
-    the ranks of the tokens."""
-    # A row sees the columns of lower or equal rank: those before it in the order, and known tokens
-    # see each other. In the content stream a row sees its own token, too; a query does not.
-    content = rank > rank[:, None]
-    return content, content | np.eye(len(rank), dtype=bool)
-
-
-# ---- attention ----
+        return [Computed(found, count, count)]
 
 
 class Attention(NamedTuple):
@@ -219,56 +140,127 @@ class Attention(NamedTuple):
     places: np.ndarray | None
 
 
-def attention_call(inference: Inference, layers: Any = (1,), **settings: Any) -> Call:
-    """The call that computes the attention probabilities of some layers of a pretrained network,
-    counted from 1, one text after the other.
+class Attending(Method):
+    """Computes the attention probabilities of some layers of a pretrained network, one text after
+    the other.
 
     Args:
+      layers: their numbers, counted from 1.
       settings: those of `AttentionSettings`.
     """
-    chosen = from_keywords(AttentionSettings, settings)
-    model, tokenizer = inference.language_model(), inference.tokenizer
-    numbers = range(1, model.n_layer + 1)
-    is_list = isinstance(layers, (list, tuple, range))
-    if not is_list or not layers or any(layer not in numbers for layer in layers):
-        expected = f"a list of numbers from 1 to {model.n_layer}, such as [1]"
-        raise wrong("layers", f"{layers!r:.80}", expected)
 
-    def compute(items: list) -> list[Computed]:
-        ids, unknown = _tokens(inference, items[0])
+    def __init__(
+        self, model: RestoredModel, layers: Any = (1,), **settings: Any
+    ) -> None:
+        self._settings = from_keywords(AttentionSettings, settings)
+        self._network, self._tokenizer = model.language_model(), model.tokenizer
+        numbers = range(1, self._network.n_layer + 1)
+        is_list = isinstance(layers, (list, tuple, range))
+        if not is_list or not layers or any(layer not in numbers for layer in layers):
+            expected = f"a list of numbers from 1 to {len(numbers)}, such as [1]"
+            raise wrong("layers", f"{layers!r:.80}", expected)
+        self._layers = layers
+
+    def prepare(self, item: Any) -> list[int]:
+        """The ids of a text."""
+        return ids_of(self._tokenizer, item)
+
+    def compute(self, items: list[list[int]]) -> list[Computed]:
+        (ids,) = items
         count = len(ids)
         # Every token is a target, or, without an order, none is: all tokens see each other, and a
         # query sees all but its own.
         rank = np.full(count, -1)
-        if model.is_causal:
+        if self._network.is_causal:
             rank = np.arange(count)
-        elif chosen.order != "none":
-            rank = np.argsort(order_of(count, chosen.order, chosen.seed))
-        content, query = _masks(rank)
-        positions = np.arange(count)
-        if model.tokens_before is not None:
-            content |= positions[:, None] - positions > model.tokens_before
-        hidden = {"content": content}
-        if not model.is_causal:
-            hidden["query"] = query
-        # All tokens are read at once, with a query at each position: the rows of the result are
-        # those of the content stream, then those of the query stream.
-        with model.reading(count) as reading:
-            _, by_layer = reading.read(
-                np.array([ids]),
-                positions.tolist(),
-                [] if model.is_causal else positions.tolist(),
-                hidden=np.concatenate(list(hidden.values())),
-                layers=[int(layer) - 1 for layer in layers],
-            )
-        both = np.array(by_layer)[:, 0]  # [k,N,T,T], or [k,N,2T,T]
-        streams = {}
-        for number, (name, mask) in enumerate(hidden.items()):
-            rows = both[:, :, number * count : (number + 1) * count]
-            streams[name] = np.where(mask, 0, rows)
-        pieces = [tokenizer.id_to_piece(id) for id in ids]
-        places = None if rank[0] < 0 else rank + 1
-        found = Attention(pieces, layers, streams, hidden, places)
-        return [Computed(found, count, count, unknown)]
+        elif self._settings.order != "none":
+            order = order_of(count, self._settings.order, self._settings.seed)
+            rank[order] = np.arange(count)
+        layers = [int(layer) - 1 for layer in self._layers]
+        read = _read(self._network, ids, rank, layers)
+        found = Attention(
+            pieces=[self._tokenizer.id_to_piece(id) for id in ids],
+            layers=self._layers,
+            streams={name: np.array(each) for name, each in read.streams.items()},
+            hidden=read.hidden,
+            places=None if rank[0] < 0 else rank + 1,
+        )
+        return [Computed(found, count, count)]
 
-    return Call(compute)
+
+# ---- what both have in common
+
+
+def ids_of(tokenizer: Tokenizer, item: Any, least: int = 1) -> list[int]:
+    """The ids of a text of `least` to `CONTEXT` tokens."""
+    text = as_text(item)
+    ids = tokenizer.ids(text)
+    if not least <= len(ids) <= CONTEXT:
+        raise wrong("text", f"{len(ids)} pieces", f"{least} to {CONTEXT}")
+    require_known(tokenizer, [text])
+    return ids
+
+
+def order_of(count: int, order: str, seed: int) -> np.ndarray:
+    """The positions of so many tokens in a factorization order, int [T]."""
+    if order == "left_to_right":
+        return np.arange(count)
+    if order == "right_to_left":
+        return np.arange(count)[::-1]
+    if order == "random":
+        return np.random.default_rng(seed).permutation(count)
+    numbers = [number.strip() for number in order.split(",")]
+    places = {str(place + 1): place for place in range(count)}
+    if sorted(numbers) != sorted(places):
+        found = f"{order!r:.80}"
+        expected = (
+            f"random, left_to_right, right_to_left, or the numbers of the {count} "
+            "tokens as in 2,1,3"
+        )
+        raise wrong("order", found, expected)
+    return np.array([places[number] for number in numbers])
+
+
+class _Read(NamedTuple):
+    """A text that was read, with a query at each position.
+
+    Attributes:
+      log_probabilities: [T,V], of the token at each position, predicted by its query.
+      hidden: of each stream, bool [T,T]: True where a row may not see a column.
+      streams: of each stream the attention probabilities of some layers, [N,T,T] each.
+    """
+
+    log_probabilities: np.ndarray
+    hidden: dict[str, np.ndarray]
+    streams: dict[str, list[np.ndarray]]
+
+
+def _read(
+    network: LanguageModel, ids: Sequence[int], rank: np.ndarray, layers: Sequence[int]
+) -> _Read:
+    """Reads a text in one pass of the network, in the order of the tokens' ranks [T]. layers: from
+    0 on."""
+    # A row sees the columns of lower or equal rank: those before it in the order, and known tokens
+    # see each other. In the content stream a row sees its own token, too; a query does not.
+    positions = np.arange(len(ids))
+    content = rank > rank[:, None]
+    if network.tokens_before is not None:
+        content |= positions[:, None] - positions > network.tokens_before
+    hidden = {"content": content}
+    if not network.is_causal:
+        hidden["query"] = content | np.eye(len(ids), dtype=bool)
+    with network.reading(len(ids)) as reading:
+        predicted, by_layer = reading.read(
+            np.array([ids]),
+            positions.tolist(),
+            [] if network.is_causal else positions.tolist(),
+            hidden=np.concatenate(list(hidden.values())),
+            layers=layers,
+        )
+    # The rows of a layer, [N,T,T] or [N,2T,T], are the tokens of the content stream, then queries.
+    streams: dict[str, list[np.ndarray]] = {name: [] for name in hidden}
+    for layer in by_layer:
+        parts = np.split(layer[0], len(hidden), axis=1)
+        for (name, mask), rows in zip(hidden.items(), parts):
+            streams[name].append(np.where(mask, 0, rows))
+    return _Read(predicted[0], hidden, streams)

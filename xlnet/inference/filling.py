@@ -9,8 +9,8 @@ Shape letters: P pieces of all blanks, C fillings, V vocabulary.
 # pieces, and on the pieces earlier in the order.
 #
 # For each number of pieces that the blanks may have (a "form"), as positions depend on it:
-# 1. The known tokens are read once, and all see each other. The query of each blank's position sees
-#    them: log probabilities of each piece as the first of the order.
+# 1. The known tokens are read once, and all see each other. The query of the first position of the
+#    order sees them: log probabilities of each piece there.
 # 2. A beam search follows the order. In each step the piece that was chosen last is read, which
 #    sees everything read before it, and the query of the next position predicts the piece there.
 #    Each beam has keys and values of its own.
@@ -28,14 +28,14 @@ import numpy as np
 
 from xlnet.corpus.tokenizer import WORD_START, Tokenizer
 from xlnet.inference.generation import best
-from xlnet.inference.inference import (
-    Call,
-    Computed,
-    Inference,
-    as_text,
-    count_unknown,
-)
 from xlnet.inference.language_model import Reading
+from xlnet.inference.method import (
+    Computed,
+    Method,
+    RestoredModel,
+    as_text,
+    require_known,
+)
 from xlnet.inference.settings import (
     BLANK,
     CONTEXT,
@@ -44,8 +44,6 @@ from xlnet.inference.settings import (
     from_keywords,
 )
 from xlnet.support.errors import wrong
-
-_MOST_FORMS = 64  # numbers of pieces of all blanks that are tried
 
 
 class Filling(NamedTuple):
@@ -65,41 +63,49 @@ class Filling(NamedTuple):
     pieces: tuple[tuple[str, ...], ...]
 
 
-def filling_call(inference: Inference, **settings: Any) -> Call:
-    """The call that fills the blanks of texts, one after the other.
+class Filler(Method):
+    """Fills the blanks of texts, one after the other.
 
     Args:
+      model: a pretrained one with a query stream.
       settings: those of `FillingSettings`.
     """
-    chosen = from_keywords(FillingSettings, settings)
-    model = inference.language_model()
-    model.require_queries()
-    pieces = BlankPieces(inference.tokenizer)
 
-    def compute(items: list) -> list[Computed]:
-        blanks = Blanks(pieces, as_text(items[0]), chosen.most_pieces)
-        inference.note_cut(np.array([blanks.tokens_read < blanks.tokens]), CONTEXT)
-        found: list[Filling] = []
+    def __init__(self, model: RestoredModel, **settings: Any) -> None:
+        self._settings = from_keywords(FillingSettings, settings)
+        self._network = model.language_model()
+        self._network.require_queries()
+        self._pieces = BlankPieces(model.tokenizer)
+
+    def prepare(self, item: Any) -> Blanks:
+        """The text of an item, cut at its blanks."""
+        return Blanks(self._pieces, as_text(item), self._settings.most_pieces)
+
+    def compute(self, items: list[Blanks]) -> list[Computed]:
+        (blanks,) = items
+        top = self._settings.top
+        found = []
         for widths in blanks.forms:
             layout = blanks.layout(widths)
             allowed = blanks.allowed(widths)
             order = list(range(sum(widths)))  # of the places in the text
-            if chosen.order == "right_to_left":
+            if self._settings.order == "right_to_left":
                 order.reverse()
-            with model.reading(len(layout[0]) + len(layout[2])) as reading:
+            with self._network.reading(len(layout)) as reading:
                 fillings, scores = _search(
-                    reading, layout, allowed, order, chosen.beams
+                    reading, layout, allowed, order, self._settings.beams
                 )
             # At most `top` fillings of these widths can be among the best of all widths.
-            for ids, score in zip(fillings[: chosen.top], scores.tolist()):
+            for ids, score in zip(fillings[:top], scores.tolist()):
                 found.append(blanks.filling(widths, ids, score))
         # Fillings of different numbers of pieces are compared as if every number were as likely
         # before.
         found.sort(key=lambda filling: -filling.log_probability)
-        counts = blanks.tokens_read, blanks.tokens, blanks.unknown
-        return [Computed(found[: chosen.top], *counts)]
-
-    return Call(compute)
+        if not found:
+            raise wrong(
+                "text", blanks.shown, "blanks that pieces of the vocabulary fit"
+            )
+        return [Computed(found[:top], blanks.tokens_read, blanks.tokens)]
 
 
 class BlankPieces:
@@ -130,26 +136,26 @@ class Blanks:
     """A text cut at its blanks. Of a long one only the tokens around the blanks are read.
 
     Attributes:
+      shown: the text, as errors show it.
       forms: the numbers of pieces that the blanks may have, a tuple for each form.
       tokens_read: how many tokens around the blanks are read.
       tokens: how many there are.
-      unknown: how many of these are not in the vocabulary.
     """
 
     # Example: "The ___ sat ___.", whose blanks have 2 pieces and 1 piece. The text is cut at the
-    # blanks; `layout` returns the positions of the known tokens and those of the blanks' pieces:
+    # blanks; `layout` returns the known tokens, and -1 at the places of the blanks' pieces:
     #   parts                        "The "         " sat "      "."
-    #   known tokens, positions      0              3            5
-    #   pieces of blanks, places           1  2           4
+    #   known tokens                 the            sat          .
+    #   pieces of blanks                   -1  -1         -1
 
     def __init__(self, pieces: BlankPieces, text: str, most_pieces: int):
         self._pieces = pieces
         self._tokenizer = tokenizer = pieces.tokenizer
         self._parts = re.split(BLANK + "_*", text)
         count = len(self._parts) - 1
-        shown = f"{' '.join(text.split())!r:.80}"
+        self.shown = f"{' '.join(text.split())!r:.80}"
         if not count:
-            raise wrong("text", shown, f"one with a blank, {BLANK}")
+            raise wrong("text", self.shown, f"one with a blank, {BLANK}")
         # Each part is tokenized by itself: a piece never crosses the edge of a blank.
         ids: list[list[int]] = []
         self._after_space = []  # whether each blank follows a space
@@ -164,24 +170,17 @@ class Blanks:
                     after_space = tokenizer.marks_first_word
             self._after_space.append(after_space)
         if not any(ids):
-            raise wrong("text", shown, "more than blanks")
-        self.unknown = count_unknown(tokenizer, self._parts)
+            raise wrong("text", self.shown, "more than blanks")
+        require_known(tokenizer, self._parts)
         self._ids = self._fit_to_context(ids)
         self.tokens_read = sum(map(len, self._ids))
         self.tokens = sum(map(len, ids))
-        if count * most_pieces > MOST_PIECES or most_pieces**count > _MOST_FORMS:
+        if max(count * most_pieces, most_pieces**count) > MOST_PIECES:
             found = f"{count} blanks of up to {most_pieces} pieces"
-            expected = (
-                f"at most {MOST_PIECES} pieces, in at most {_MOST_FORMS} combinations"
-            )
+            expected = f"at most {MOST_PIECES} pieces, in as many combinations"
             raise wrong("text", found, expected, "--most_pieces")
-        self.forms = []
-        for widths in itertools.product(range(1, most_pieces + 1), repeat=count):
-            # The vocabulary may have no pieces for some.
-            if self.allowed(widths).any(axis=1).all():
-                self.forms.append(widths)
-        if not self.forms:
-            raise wrong("text", shown, "blanks that pieces of the vocabulary fit")
+        widths = range(1, most_pieces + 1)
+        self.forms = list(itertools.product(widths, repeat=count))
 
     def _fit_to_context(self, ids: Sequence[list[int]]) -> list[list[int]]:
         """The ids of the parts without those that are too far from the blanks."""
@@ -196,19 +195,14 @@ class Blanks:
         before = min(len(first), max(room - room // 2, room - len(last)))
         return [first[len(first) - before :], *between, last[: room - before]]
 
-    def layout(self, widths: Sequence[int]) -> tuple[list[int], list[int], list[int]]:
-        """Ids and positions of the known tokens, and positions [P] of the blanks' pieces."""
-        ids: list[int] = []
-        positions: list[int] = []
-        places: list[int] = []
-        position = 0
+    def layout(self, widths: Sequence[int]) -> np.ndarray:
+        """The ids of the known tokens, and -1 for each piece of a blank, in the order of the
+        text."""
+        ids = []
         for part, width in zip(self._ids, (*widths, 0)):
-            ids += part
-            positions += range(position, position + len(part))
-            position += len(part)
-            places += range(position, position + width)
-            position += width
-        return ids, positions, places
+            ids.extend(part)
+            ids.extend([-1] * width)
+        return np.array(ids)
 
     def allowed(self, widths: Sequence[int]) -> np.ndarray:
         """Which pieces each position of a blank may have: bool [P,V]."""
@@ -223,8 +217,7 @@ class Blanks:
         self, widths: Sequence[int], ids: np.ndarray, log_probability: float
     ) -> Filling:
         """The `Filling` of pieces ids [P]."""
-        words: list[str] = []
-        pieces: list[tuple[str, ...]] = []
+        words, pieces = [], []
         text = self._parts[0]
         end = 0
         for width, part in zip(widths, self._parts[1:]):
@@ -244,30 +237,29 @@ class Blanks:
 
 def _search(
     reading: Reading,
-    layout: tuple[list[int], list[int], list[int]],
+    layout: np.ndarray,
     allowed: np.ndarray,
     order: Sequence[int],
     beams: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The likeliest fillings in this order that a beam search finds, at most `beams`, the likeliest
     first: int [C,P]; their log probabilities [C]. layout, allowed: as of `Blanks`."""
-    ids, positions, places = layout
-    first = reading.read(np.array([ids]), positions, places)[0]  # [P,V]
+    places = np.flatnonzero(layout < 0).tolist()
+    positions = np.flatnonzero(layout >= 0).tolist()
     fillings = np.zeros((1, len(order)), np.int64)
     scores = np.zeros(1)
-    log_probabilities = first[order[0]][None]  # [1,V]
-    for step, place in enumerate(order):
-        if step:
-            before = order[step - 1]
-            log_probabilities = reading.read(
-                fillings[:, [before]], [places[before]], [places[place]]
-            )[:, 0]  # [C,V]
+    ids, read = layout[None, positions], positions  # what is read next
+    for place in order:
+        log_probabilities = reading.read(ids, read, [places[place]])[:, 0]  # [C,V]
         # The candidates are all beams with every piece at this place; the best ones continue.
         sums = scores[:, None] + log_probabilities  # [C,V]
         sums = np.where(allowed[place], sums, -np.inf)
         rows, chosen = best(sums, beams)
         fillings, scores = fillings[rows], sums[rows, chosen]
         fillings[:, place] = chosen
-        if step + 1 < len(order):
-            reading.keep(rows.tolist())
+        # The vocabulary may have no piece for a place.
+        if place == order[-1] or not len(rows):
+            break
+        reading.keep(rows.tolist())
+        ids, read = fillings[:, [place]], [places[place]]
     return fillings, scores

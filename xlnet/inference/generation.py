@@ -22,21 +22,20 @@ Shape letters: B texts generated side by side, b of one prompt, V vocabulary, S 
 from __future__ import annotations
 
 import copy
-import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.special
 
 from xlnet.corpus.tokenizer import WORD_START, Tokenizer
-from xlnet.inference.inference import (
-    Call,
+from xlnet.inference.method import (
     Computed,
-    Inference,
+    Method,
+    RestoredModel,
     as_text,
-    count_unknown,
+    require_known,
 )
 from xlnet.inference.settings import (
     CONTEXT,
@@ -72,73 +71,103 @@ class TextChunk(NamedTuple):
     probability: float | None = None
 
 
-class _Prompt(NamedTuple):
-    """The tokens of a prompt that are read, and how many it has, and does not know."""
-
-    ids: Sequence[int]
-    tokens: int
-    unknown: int
-
-
-def generation_call(inference: Inference, **settings: Any) -> Call:
-    """The call that continues prompts: a `GeneratedText` for each.
+class Generation(Method):
+    """Continues prompts: a `GeneratedText` for each. An empty one is the beginning of a document;
+    of a long one the end is read.
 
     Args:
       settings: those of `GenerationSettings`.
     """
-    chosen = from_keywords(GenerationSettings, settings)
-    inference.language_model()  # an error comes before that of a prompt
 
-    def compute(prompts: list[_Prompt]) -> list[Computed]:
+    def __init__(self, model: RestoredModel, **settings: Any) -> None:
+        self._settings = from_keywords(GenerationSettings, settings)
+        self._network, self._tokenizer = model.language_model(), model.tokenizer
+        self.at_once = max(model.batch_size // self._settings.beams, 1)
+
+    def prepare(self, item: Any) -> list[int]:
+        """The ids of a prompt."""
+        text = as_text(item)
+        if text.strip():
+            require_known(self._tokenizer, [text])
+        return self._tokenizer.ids(text)
+
+    def compute(self, items: list[list[int]]) -> list[Computed]:
         # All prompts of a batch are as long as the longest one, so long prompts have small batches.
-        longest = max(len(prompt.ids) for prompt in prompts)
-        size = max(_MOST_TOKENS // longest, 1)
-        found: list[Any] = [None] * len(prompts)
-        for begin in range(0, len(prompts), size):
-            batch = prompts[begin : begin + size]
-            for number, chunk in _generate(inference, batch, chosen):
+        longest = min(max(map(len, items)), CONTEXT)
+        size = max(_MOST_TOKENS // max(longest, 1), 1)
+        found: list[Any] = [None] * len(items)
+        for begin in range(0, len(items), size):
+            for number, chunk in self._generate(items[begin : begin + size]):
                 found[begin + number] = chunk.whole  # of the last chunk of a text
         computed = []
-        for prompt, text in zip(prompts, found):
-            read = min(prompt.tokens, CONTEXT)
-            computed.append(Computed(text, read, prompt.tokens, prompt.unknown))
+        for ids, text in zip(items, found):
+            computed.append(Computed(text, min(len(ids), CONTEXT), len(ids)))
         return computed
 
-    at_once = max(inference.batch_size // chosen.beams, 1)
-    return Call(compute, at_once, functools.partial(_prompt, inference))
+    def stream(self, prompt: Any) -> Iterator[TextChunk]:
+        """Yields the `TextChunk`s of the text that continues a prompt as it is generated; that of
+        beams when it is complete. A text begins where the prompt ends, perhaps with a space."""
+        for _, chunk in self._generate([self.prepare(prompt)]):
+            yield chunk
 
-
-def stream(
-    inference: Inference, prompt: Any, settings: GenerationSettings
-) -> Iterator[TextChunk]:
-    """Yields the `TextChunk`s of the text that continues a prompt as it is generated; that of beams
-    when it is complete. A text begins where the prompt ends, perhaps with a space."""
-    for _, chunk in _generate(inference, [_prompt(inference, prompt)], settings):
-        yield chunk
-
-
-def _prompt(inference: Inference, item: Any) -> _Prompt:
-    """A prompt. An empty one is the beginning of a document; of a long one the end is read."""
-    text, tokenizer = as_text(item), inference.tokenizer
-    unknown = count_unknown(tokenizer, [text]) if text.strip() else 0
-    ids = tokenizer.ids(text)
-    return _Prompt(ids[-CONTEXT:] or [tokenizer.eod_id], len(ids), unknown)
+    def _generate(self, prompts: list[list[int]]) -> Iterator[tuple[int, TextChunk]]:
+        """Yields (number of the prompt, `TextChunk`) of prompts that are one batch, as they
+        come."""
+        network, tokenizer = self._network, self._tokenizer
+        settings = self._settings
+        is_banned = banned(tokenizer)
+        starts = [prompt[-CONTEXT:] or [tokenizer.eod_id] for prompt in prompts]
+        longest = max(map(len, starts))
+        ids = np.zeros((len(starts), longest), int)
+        padding = np.ones((len(starts), longest), bool)
+        searches = []
+        for number, start in enumerate(starts):
+            searches.append(_Search(tokenizer, settings, number))
+            ids[number, longest - len(start) :] = start
+            padding[number, longest - len(start) :] = False
+        slots = min(CONTEXT, longest + settings.max_tokens)
+        with network.reading(slots, texts=len(starts)) as reading:
+            positions = range(longest)
+            for step in range(settings.max_tokens):
+                # A causal network predicts the token after the last one, any other one where it is
+                # asked to.
+                asked = [] if network.is_causal else [positions[-1] + 1]
+                found = reading.read(ids, positions, asked, padding=padding)
+                log_probabilities = found[:, 0]  # [B,V], of the next tokens
+                log_probabilities[:, is_banned] = -np.inf
+                is_last = step + 1 == settings.max_tokens
+                # Each prompt chooses tokens from its own rows of the batch. The texts that continue
+                # make the next batch: `parents` has the row that each of them continues.
+                parents: list[int] = []
+                chosen: list[int] = []
+                for number, search in enumerate(searches):
+                    if not search.rows:
+                        continue
+                    chunk, rows, added = search.step(log_probabilities, is_last)
+                    begin = len(parents)
+                    parents += rows
+                    chosen += added
+                    search.rows = list(range(begin, len(parents)))
+                    if chunk:
+                        yield number, chunk
+                if not parents:
+                    return
+                if parents != list(range(len(ids))):
+                    reading.keep(parents)
+                ids = np.array(chosen)[:, None]
+                padding = np.zeros(ids.shape, bool)
+                positions = range(positions[-1] + 1, positions[-1] + 2)
 
 
 # ---- a text that grows ----
 
 
 class _Text:
-    """A text that is being generated. Characters are released as soon as it is clear that the stop
-    text does not begin with them."""
+    """A text that is being generated, with the log probability and the number of its tokens."""
 
-    # Only the characters that are held back are searched for the stop text, so that the cost of a
-    # token does not grow with the text.
     def __init__(self, tokenizer: Tokenizer, stop: str | None):
         self._tokenizer, self._stop = tokenizer, stop or ""
-        self._held = ""  # may be the beginning of the stop text
-        self._at_line_start = False
-        self.released = ""
+        self.text = ""
         self.log_probability = 0.0
         self.tokens = 0
 
@@ -151,26 +180,25 @@ class _Text:
         characters = "\n"
         if id != self._tokenizer.eop_id:
             characters = self._tokenizer.id_to_piece(id).replace(WORD_START, " ")
-            if self._at_line_start:
+            if self.text.endswith("\n"):
                 characters = characters.lstrip(" ")
-        self._at_line_start = characters.endswith("\n")
-        self._held += characters
-        if self._stop:
-            before, stop, _ = self._held.partition(self._stop)
-            if stop:
-                self.released += before
-                return "stop"
-        # The longest end that is the beginning of the stop text is held back.
-        while self._held and not self._stop.startswith(self._held):
-            self.released += self._held[0]
-            self._held = self._held[1:]
-        return None
+        released = len(self.released)
+        self.text += characters
+        stop = self.text.find(self._stop, released) if self._stop else -1
+        if stop < 0:
+            return None
+        self.text = self.text[:stop]
+        return "stop"
+
+    @property
+    def released(self) -> str:
+        """The text without the end of it that may be the beginning of the stop text."""
+        held = max(len(self._stop) - 1, 0)
+        return self.text[: max(len(self.text) - held, 0)]
 
     def whole(self, ended: str) -> GeneratedText:
-        """The text at its end, with what was held back until then."""
-        if ended != "stop":
-            self.released += self._held
-        return GeneratedText(self.released, self.log_probability, self.tokens, ended)
+        """The text at its end."""
+        return GeneratedText(self.text, self.log_probability, self.tokens, ended)
 
 
 def banned(tokenizer: Tokenizer) -> np.ndarray:
@@ -238,9 +266,14 @@ def best(scores: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
 
 
 class _Search:
-    """The text that continues a prompt: greedy, sampled, or the best one of a beam search."""
+    """The text that continues a prompt: greedy, sampled, or the best one of a beam search.
 
-    def __init__(self, tokenizer: Tokenizer, settings: GenerationSettings):
+    Attributes:
+      rows: those of the batch, one for each text that is followed; none at the end.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, settings: GenerationSettings, row: int):
+        self.rows = [row]
         self._settings, self._width = settings, settings.beams
         self._alive = [_Text(tokenizer, settings.stop)]
         self._done: list[GeneratedText] = []
@@ -248,18 +281,18 @@ class _Search:
         self._seed = random if settings.seed is None else settings.seed
 
     def step(
-        self, log_probabilities: np.ndarray, is_last: bool
-    ) -> tuple[TextChunk | None, list[tuple[int, int]]]:
+        self, of_batch: np.ndarray, is_last: bool
+    ) -> tuple[TextChunk | None, list[int], list[int]]:
         """Adds a token to each text.
 
         Args:
-          log_probabilities: [b,V], of the next token of each text, at first of the prompt alone;
-            -inf for tokens that are never chosen.
+          of_batch: [B,V], log probabilities of the next token; -inf for tokens that are never
+            chosen.
           is_last: whether texts end now.
 
         Returns:
-          (the chunk that is complete, the texts that continue: row of the log probabilities and
-          token of each).
+          (the chunk that is complete; of each text that continues the row of the batch and the
+          token).
         """
         # The candidates are the texts with one more token, the likeliest ones first. Those among
         # the first `beams` that end are set aside; the search ends once there are `beams` of them.
@@ -267,6 +300,7 @@ class _Search:
         # has one candidate that ends with <eod>, so 2 x `beams` candidates have enough that do not
         # (fewer only if many complete a stop text). A sample is the only candidate.
         first = self._alive[0]
+        log_probabilities = of_batch[self.rows]  # [b,V]
         if self._width == 1:
             logs = log_probabilities[0].astype(float)
             rows = [0]
@@ -275,13 +309,14 @@ class _Search:
             before = np.array([[text.log_probability] for text in self._alive])  # [b,1]
             scores = before + log_probabilities  # [b,V]
             rows, ids = map(np.ndarray.tolist, best(scores, 2 * self._width))
-        alive, continued = [], []
+        alive, parents, chosen = [], [], []
         for rank, (row, id) in enumerate(zip(rows, ids)):
             text = copy.copy(self._alive[row])
             ended = text.add(id, float(log_probabilities[row, id]))
             if not ended:
                 alive.append(text)
-                continued.append((row, id))
+                parents.append(self.rows[row])
+                chosen.append(id)
             elif rank < self._width:
                 self._done.append(text.whole(ended))
             if len(alive) == self._width:
@@ -292,72 +327,13 @@ class _Search:
             if len(self._done) < self._width:
                 self._done += [text.whole("length") for text in alive]
             # A longer text has more factors: texts are compared by the mean of their tokens.
-            whole = max(self._done, key=_mean_log_probability)
-            continued = []
+            whole = max(self._done, key=lambda text: text.log_probability / text.tokens)
+            parents, chosen = [], []
+        chunk = None
         if self._width == 1:
             released = whole.text if whole else alive[0].released
             probability = math.exp(log_probabilities[0, ids[0]])
-            return TextChunk(
-                released[len(first.released) :], whole, probability
-            ), continued
-        return TextChunk(whole.text, whole) if whole else None, continued
-
-
-def _mean_log_probability(text: GeneratedText) -> float:
-    return text.log_probability / max(text.tokens, 1)
-
-
-# ---- the batch ----
-
-
-def _generate(
-    inference: Inference, prompts: Sequence[_Prompt], settings: GenerationSettings
-) -> Iterator[tuple[int, TextChunk]]:
-    """Yields (number of the prompt, `TextChunk`) of prompts that are one batch, as they come."""
-    model, tokenizer = inference.language_model(), inference.tokenizer
-    is_banned = banned(tokenizer)
-    searches: list[_Search] = []
-    longest = max(len(prompt.ids) for prompt in prompts)
-    ids = np.zeros((len(prompts), longest), int)
-    padding = np.ones((len(prompts), longest), bool)
-    for number, prompt in enumerate(prompts):
-        searches.append(_Search(tokenizer, settings))
-        begin = longest - len(prompt.ids)
-        ids[number, begin:] = prompt.ids
-        padding[number, begin:] = False
-    slots = min(CONTEXT, longest + settings.max_tokens)
-    with model.reading(slots, texts=len(prompts)) as reading:
-        positions = range(longest)
-        # The prompts that are continued, and the rows of the batch that each has.
-        alive = [(number, [number]) for number in range(len(prompts))]
-        for step in range(settings.max_tokens):
-            # A causal network predicts the token after the last one, any other one where it is
-            # asked to.
-            asked = [] if model.is_causal else [positions[-1] + 1]
-            found = reading.read(ids, positions, asked, padding=padding)
-            log_probabilities = found[:, 0]  # [B,V], of the next tokens
-            log_probabilities[:, is_banned] = -np.inf
-            is_last = step + 1 == settings.max_tokens
-            # Each prompt chooses tokens from its own rows of the batch. The texts that continue
-            # make the next batch: `parents` has the row that each of them continues.
-            parents: list[int] = []
-            chosen: list[int] = []
-            continuing = []
-            for number, rows in alive:
-                search = searches[number]
-                chunk, continued = search.step(log_probabilities[rows], is_last)
-                begin = len(parents)
-                for row, id in continued:
-                    parents.append(rows[row])
-                    chosen.append(id)
-                if continued:
-                    continuing.append((number, list(range(begin, len(parents)))))
-                if chunk:
-                    yield number, chunk
-            if not parents:
-                return
-            if parents != list(range(len(ids))):
-                reading.keep(parents)
-            alive, ids = continuing, np.array(chosen)[:, None]
-            padding = np.zeros(ids.shape, bool)
-            positions = range(positions[-1] + 1, positions[-1] + 2)
+            chunk = TextChunk(released[len(first.released) :], whole, probability)
+        elif whole:
+            chunk = TextChunk(whole.text, whole)
+        return chunk, parents, chosen

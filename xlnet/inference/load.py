@@ -16,28 +16,20 @@ if TYPE_CHECKING:
 Path = Union[str, "os.PathLike[str]"]
 
 
-def load(
-    path: Path,
-    *,
-    model_config_path: Path | None = None,
-    spiece_model_file: Path | None = None,
-    batch_size: int = 32,
-    device: str = "auto",
-    precision: str = "fp32",
-    own_module: Path | None = None,
-) -> Model:
+def load(path: Path, *, batch_size: int = 32, **settings: Any) -> Model:
     """Loads a trained model.
 
     Args:
       path: a model directory of any of the programs, of which the checkpoint in `best/` is taken
         if it is there, or else the newest; its DIRECTORY/latest, the newest; a directory with a
         released checkpoint, its config and its vocabulary; or a checkpoint prefix.
-      model_config_path: the architecture, if it is not xlnet_config.json next to the checkpoint.
-      spiece_model_file: the vocabulary, if it is not spiece.model next to the checkpoint.
       batch_size: texts that go through the network together.
-      device: "auto": the first GPU, or the CPU where there is none; "gpu"; "cpu".
-      precision: of the matmuls, "fp32", "bf16" or "fp16".
-      own_module: FILE.py that registers the model's own task type, if nothing else imports it.
+      settings: the others of `LoadSettings`:
+        model_config_path: the architecture, if it is not xlnet_config.json next to the checkpoint.
+        spiece_model_file: the vocabulary, if it is not spiece.model next to the checkpoint.
+        device: "auto": the first GPU, or the CPU where there is none; "gpu"; "cpu".
+        precision: of the matmuls, "fp32", "bf16" or "fp16".
+        own_module: FILE.py that registers the model's own task type, if nothing else imports it.
 
     Returns:
       An `inference.model.Model`; it knows what it was trained for. Close it, or use it as a context
@@ -61,14 +53,7 @@ def load(
     # be known before the model directory names it.
     if not isinstance(batch_size, int) or batch_size < 1:
         raise wrong("batch_size", repr(batch_size), "an integer, at least 1")
-    given: dict[str, Any] = {
-        "model_dir": path,
-        "model_config_path": model_config_path,
-        "spiece_model_file": spiece_model_file,
-        "device": device,
-        "precision": precision,
-        "own_module": own_module,
-    }
+    given = {"model_dir": path, **settings}
     for name, value in given.items():
         if isinstance(value, os.PathLike):
             given[name] = os.fspath(value)
@@ -80,4 +65,7 @@ def load(
         spiece_model_file=chosen.spiece_model_file,
         network=NetworkSettings(precision=chosen.precision),
     )
-    return Model(found, DeviceSettings(device=chosen.device), batch_size)
+    model = Model(found, DeviceSettings(device=chosen.device), batch_size)
+    # The part of its graph that is used first is built now: the first result does not wait.
+    model.method("predict" if model.verb else "vectors")
+    return model

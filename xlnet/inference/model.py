@@ -10,35 +10,26 @@ from typing import Any
 
 import numpy as np
 
-from xlnet.inference import generation, vectors
-from xlnet.inference.factorization import attention_call, factorization_call
-from xlnet.inference.filling import filling_call
-from xlnet.inference.inference import (
-    Call,
-    Inference,
-    are_several,
-    list_items,
-    plain,
-    require_list,
-)
-from xlnet.inference.prediction import VERBS, explanation_call, prediction_call
-from xlnet.inference.settings import GenerationSettings, from_keywords
-from xlnet.runs.model_files import LoadedModel
-from xlnet.settings.devices import DeviceSettings
+from xlnet.inference.factorization import Attending, Factorizing
+from xlnet.inference.filling import Filler
+from xlnet.inference.generation import Generation, TextChunk
+from xlnet.inference.method import Method, RestoredModel, require_list, several
+from xlnet.inference.prediction import VERBS, Explaining, Prediction
+from xlnet.inference.vectors import Vectors
 from xlnet.support.errors import UserError, wrong
 
-_CALLS: dict[str, Callable[..., Call]] = {  # by the method
-    "predict": prediction_call,
-    "vectors": vectors.vectors_call,
-    "explain": explanation_call,
-    "fill": filling_call,
-    "generate": generation.generation_call,
-    "attention": attention_call,
-    "factorize": factorization_call,
+_METHODS: dict[str, Callable[..., Method]] = {  # by their names
+    "predict": Prediction,
+    "vectors": Vectors,
+    "explain": Explaining,
+    "fill": Filler,
+    "generate": Generation,
+    "attention": Attending,
+    "factorize": Factorizing,
 }
 
 
-class Model(Inference):
+class Model(RestoredModel):
     """A trained model: one session, restored once, which any number of threads may call.
 
     Every method takes one text or a list of them (or a NumPy array of str), and returns one result
@@ -57,26 +48,6 @@ class Model(Inference):
     Methods raise UserError for a wrong argument or text, and for what the model was not trained
     for.
     """
-
-    def __init__(
-        self,
-        loaded: LoadedModel,
-        device: DeviceSettings,
-        batch_size: int,
-        most_tokens: int | None = None,
-    ) -> None:
-        super().__init__(loaded, device, batch_size, most_tokens)
-        task = loaded.tuned.task if loaded.tuned else None
-        self.task: str | None = task.name if task else None
-        self.verb: str | None = task.verb if task else None
-        self.labels: tuple[str, ...] | None = task.labels if task else None
-        self.n_layer: int = loaded.config.n_layer
-        self.max_seq_length: int = loaded.max_seq_length
-        # The part that is used first is built now: its first result does not wait.
-        if task:
-            self.predictor()
-        else:
-            vectors.subgraph(self)
 
     def __enter__(self) -> Model:
         return self
@@ -112,7 +83,7 @@ class Model(Inference):
           >>> model.predict(["It rains.", "It does not."])[0].label
           'weather'
         """
-        return self._all(self.call("predict", threshold=threshold), texts)
+        return self._all("predict", texts, threshold=threshold)
 
     def pipe(
         self,
@@ -135,54 +106,46 @@ class Model(Inference):
           >>> for answer in model.pipe(open("texts.txt")):
           ...     print(answer.label)
         """
-        items = plain(texts)
-        if not are_several(items):
+        items = several(texts)
+        if items is None:
             raise wrong("texts", f"{texts!r:.80}", "a list or a generator of texts")
         if errors not in ("raise", "return"):
             raise wrong("errors", repr(errors), "raise or return")
-        return self._results(self.call(verb, **settings), items, errors)
+        return _results(self.method(verb, **settings), items, errors)
 
-    def _results(self, call: Call, items: Iterable[Any], errors: str) -> Iterator[Any]:
-        for number, found in enumerate(call.results(items)):
-            if not isinstance(found, UserError):
-                yield found.result
-            elif errors == "return":
-                yield found
-            else:
-                raise UserError(f"text {number}: {found}")
+    def method(self, name: str, **settings: Any) -> Method:
+        """The method of this name, "predict" or that of the model's task, with its settings."""
+        if name in VERBS:
+            return Prediction(self, name, **settings)
+        if name not in _METHODS:
+            raise wrong("verb", repr(name), ", ".join((*_METHODS, *VERBS)))
+        return _METHODS[name](self, **settings)
 
-    def call(self, verb: str, **settings: Any) -> Call:
-        """The call of a method of this name, "predict" or that of the model's task, with its
-        settings."""
-        if verb in _CALLS:
-            return _CALLS[verb](self, **settings)
-        if verb in VERBS:
-            return prediction_call(self, verb, **settings)
-        raise wrong("verb", repr(verb), ", ".join((*_CALLS, *VERBS)))
+    def _all(self, name: str, texts: Any, **settings: Any) -> Any:
+        """The results of a method for a list; of one item its result."""
+        items = None if isinstance(texts, tuple) else several(texts)
+        method = self.method(name, **settings)
+        if items is None:
+            return next(_results(method, [texts], "raise"))
+        return list(_results(method, items, "raise"))
 
-    def _all(self, call: Call, texts: Any) -> Any:
-        """The results of a list; of one item its result."""
-        items, is_one = list_items(texts)
-        results = list(self._results(call, items, "raise"))
-        return results[0] if is_one else results
-
-    def _by_parts(self, call: Call, **parts: Any) -> Any:
-        """The result of an item that has these parts by name, of which the first is a text; if it
-        is a list, the results of as many items. The others are lists of as many, or a text or None
-        for all of them."""
-        lists: list[Sequence[Any]] = []
-        for name, values in parts.items():
-            is_one = values is None or isinstance(values, str)
-            if is_one and not lists:
-                return self._all(call, tuple(parts.values()))
-            if is_one:
+    def _by_parts(self, name: str, parts: dict[str, Any], **settings: Any) -> Any:
+        """The result of an item that has these parts, of which the first is a text; if it is a
+        list, the results of as many items. The others are lists of as many, or a text or None for
+        all of them."""
+        first, *others = parts.values()
+        if isinstance(first, str):
+            return self._all(name, (first, *others), **settings)
+        lists: list[list] = []
+        for part, values in parts.items():
+            if lists and (values is None or isinstance(values, str)):
                 values = [values] * len(lists[0])
-            lists.append(require_list(name, values))
+            lists.append(require_list(part, values))
         sizes = [len(each) for each in lists]
         if len(set(sizes)) != 1:
             found = f"lists of {' and '.join(map(str, sizes))}"
             raise wrong(", ".join(parts), found, "as many of each")
-        return list(self._results(call, zip(*lists), "raise"))
+        return self._all(name, list(zip(*lists)), **settings)
 
     # ---- text in, numbers out: any model
 
@@ -211,8 +174,9 @@ class Model(Inference):
           >>> model.vectors(["It rains.", "It does not."]).shape
           (2, 768)
         """
-        call = self.call("vectors", layer=layer, pooling=pooling, normalize=normalize)
-        found = self._all(call, texts)
+        found = self._all(
+            "vectors", texts, layer=layer, pooling=pooling, normalize=normalize
+        )
         if not isinstance(found, list) or not found or pooling == "none":
             return found
         return np.stack(found)
@@ -233,7 +197,7 @@ class Model(Inference):
           >>> [one.label for one in model.classify(["It rains.", "He scored."])]
           ['weather', 'sports']
         """
-        return self._all(self.call("classify", threshold=threshold), texts)
+        return self._all("classify", texts, threshold=threshold)
 
     def score(self, texts: Any) -> Any:
         """The score of each text, or pair: a float of one, float32 [n] of several.
@@ -242,7 +206,7 @@ class Model(Inference):
           >>> model.score(("A girl sings.", "A child makes music."))
           3.8
         """
-        found = self._all(self.call("score"), texts)
+        found = self._all("score", texts)
         return np.array(found, np.float32) if isinstance(found, list) else found
 
     def choose(
@@ -263,8 +227,8 @@ class Model(Inference):
           ...              question="The cat is _.").number
           1
         """
-        call = self.call("choose")
-        return self._by_parts(call, text=text, choices=choices, question=question)
+        parts = {"text": text, "choices": choices, "question": question}
+        return self._by_parts("choose", parts)
 
     def rank(self, query: Any, documents: Sequence[Any]) -> Any:
         """The documents of a query, best first: a list of `task.Ranked`.
@@ -276,14 +240,13 @@ class Model(Inference):
           >>> model.rank("cheap flights", ["Trains", "Flights at low prices"])[0].number
           1
         """
-        return self._by_parts(self.call("rank"), query=query, documents=documents)
+        return self._by_parts("rank", {"query": query, "documents": documents})
 
     def answer(
         self,
         question: Any,
         context: str | Sequence[str],
         threshold: float | None = None,
-        top_k: int | None = None,
     ) -> Any:
         """The span of a text that answers a question: `task.Answer`.
 
@@ -291,15 +254,13 @@ class Model(Inference):
           context: one text for all questions, or one for each.
           threshold: probability that there is no answer above which none is given; the model's own
             if not given.
-          top_k: number of best spans in the result, at most those of the beam: start_n_top *
-            end_n_top of each window; n_best_size if not given.
 
         Examples:
           >>> model.answer("Where did she live?", "She lived in London.").text
           'London'
         """
-        call = self.call("answer", threshold=threshold, top_k=top_k)
-        return self._by_parts(call, question=question, context=context)
+        parts = {"question": question, "context": context}
+        return self._by_parts("answer", parts, threshold=threshold)
 
     def tag(self, texts: Any) -> Any:
         """The words of each text with their tags and the entities: `task.Tagged`. A tuple of str
@@ -309,17 +270,14 @@ class Model(Inference):
           >>> [(e.label, e.text) for e in model.tag("She lived in London.").entities]
           [('LOC', 'London')]
         """
-        return self._all(self.call("tag"), texts)
+        return self._all("tag", texts)
 
-    def explain(self, texts: Any, label: str | None = None) -> Any:
+    def explain(self, texts: Any) -> Any:
         """How much each word of a text, or pair, counts for its prediction: `Explanation`. For
         models that classify, score or rank; a document is explained with its query, as the pair
         (query, document).
-
-        Args:
-          label: the label whose probability is explained; the most probable one if not given.
         """
-        return self._all(self.call("explain", label=label), texts)
+        return self._all("explain", texts)
 
     # ---- what it was pretrained for
 
@@ -334,7 +292,7 @@ class Model(Inference):
           >>> model.fill("The sky is ___.", top=3)[0].text
           'The sky is blue.'
         """
-        return self._all(self.call("fill", **settings), texts)
+        return self._all("fill", texts, **settings)
 
     def generate(self, prompts: Any, **settings: Any) -> Any:
         """Text that continues a prompt: a `generation.GeneratedText`. Several prompts are batched:
@@ -347,9 +305,9 @@ class Model(Inference):
           >>> model.generate("The default value is", stop=".", max_tokens=20, seed=1).text
           ' None'
         """
-        return self._all(self.call("generate", **settings), prompts)
+        return self._all("generate", prompts, **settings)
 
-    def stream(self, prompt: str, **settings: Any) -> Iterator[generation.TextChunk]:
+    def stream(self, prompt: str, **settings: Any) -> Iterator[TextChunk]:
         """Yields the text of `generate` as it comes: `generation.TextChunk`s. Other calls may come
         between two chunks, and another prompt's chunks, too.
 
@@ -357,8 +315,7 @@ class Model(Inference):
           >>> for part in model.stream("The default value is", max_tokens=20):
           ...     print(part.text, end="", flush=True)
         """
-        chosen = from_keywords(GenerationSettings, settings)
-        return generation.stream(self, prompt, chosen)
+        return Generation(self, **settings).stream(prompt)
 
     def attention(self, text: Any, layers: Sequence[int], **settings: Any) -> Any:
         """The attention probabilities of each head for a text, in both streams:
@@ -372,7 +329,7 @@ class Model(Inference):
           >>> model.attention("It rains.", layers=[1]).streams["content"].shape
           (1, 12, 6, 6)
         """
-        return self._all(self.call("attention", layers=layers, **settings), text)
+        return self._all("attention", text, layers=layers, **settings)
 
     def factorize(self, text: Any, **settings: Any) -> Any:
         """The predictions of a pretrained model for each token of a text, by its query stream in
@@ -386,4 +343,15 @@ class Model(Inference):
           >>> model.factorize("It rains.", order="right_to_left").candidates[0]
           ['\u2581It', '\u2581He', '\u2581She', '\u2581There', '\u2581But']
         """
-        return self._all(self.call("factorize", **settings), text)
+        return self._all("factorize", text, **settings)
+
+
+def _results(method: Method, items: Iterable[Any], errors: str) -> Iterator[Any]:
+    """Yields the results of items; errors: as of `Model.pipe`."""
+    for number, found in enumerate(method.results(items)):
+        if not isinstance(found, UserError):
+            yield found.result
+        elif errors == "return":
+            yield found
+        else:
+            raise UserError(f"text {number}: {found}")

@@ -12,23 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xlnet.corpus.offsets import Aligned, align
+from xlnet.corpus.offsets import align
 from xlnet.corpus.tokenizer import is_unspaced
-from xlnet.inference.inference import (
-    Call,
+from xlnet.inference.method import (
     Computed,
-    Inference,
+    Method,
+    RestoredModel,
     as_text,
-    example_of,
     pair,
-    plain,
     require_list,
 )
-from xlnet.inference.settings import PredictSettings, from_keywords
-from xlnet.runs.task_settings import FineTunedTask
 from xlnet.support.errors import wrong
 from xlnet.tasks import encoding, ranking
-from xlnet.tasks.contract import Task
 from xlnet.tasks.tagging.sentences import find_words
 from xlnet.tasks.task import InlineExample, Ranked, Row
 
@@ -37,69 +32,62 @@ EXPLAINED = ("classify", "score", "rank")  # of models with one output for a tex
 _MOST_WORDS = 2048  # of a text that are read: it is predicted again without each
 
 
-def prediction_call(
-    inference: Inference, verb: str | None = None, **settings: Any
-) -> Call:
-    """The call of a method such as `Model.classify`, of the model's own one if `verb` is None. An
-    item is what the method takes, or an `InlineExample`.
+class Prediction(Method):
+    """A method such as `Model.classify`, the model's own one if `verb` is None. An item is what the
+    method takes, or an `InlineExample`.
 
     Args:
-      settings: those of `PredictSettings`; of those not given the model's own hold.
+      threshold: as of `Model.classify` and `Model.answer`; the model's own if not given.
     """
-    tuned = inference.tuned(verb)
-    verb = tuned.task.verb
-    task, threshold = _task(tuned, from_keywords(PredictSettings, settings))
-    predictor = inference.predictor()
 
-    def prepare(item: Any) -> tuple[list[Row], int, bool]:
-        """The rows of an item, such as one for each document of a query, how many of their tokens
-        are unknown, and whether they are ranked."""
+    def __init__(
+        self,
+        model: RestoredModel,
+        verb: str | None = None,
+        threshold: float | None = None,
+    ) -> None:
+        self._model = model
+        self._tuned = tuned = model.tuned(verb)
+        self._threshold = tuned.settings.threshold
+        if threshold is not None:
+            if not tuned.task.has_threshold:
+                raise wrong("threshold", threshold, f"none for {tuned.task.name}")
+            if not isinstance(threshold, (int, float)) or not 0 <= threshold <= 1:
+                raise wrong("threshold", repr(threshold), "at least 0 and at most 1")
+            self._threshold = threshold
+        self._predictor = model.predictor()
+        self.at_once = self._predictor.at_once
+
+    def prepare(self, item: Any) -> tuple[list[Row], bool]:
+        """The rows of an item, such as one for each document of a query, and whether they are
+        ranked."""
+        verb = self._tuned.task.verb
         examples = examples_of(verb, item)
-        rows: list[Row] = []
-        unknown = 0
+        rows = []
         for number, example in enumerate(examples):
             place = f"document {number}: " if len(examples) > 1 else ""
-            row, its_unknown = inference.row(example, place)
-            rows.append(row)
-            unknown += its_unknown
-        return rows, unknown, verb == "rank" and not isinstance(item, InlineExample)
+            rows.append(self._model.row(example, place))
+        return rows, verb == "rank" and not isinstance(item, InlineExample)
 
-    # The rows of all items are batched together.
-    def compute(items: list[tuple[list[Row], int, bool]]) -> list[Computed]:
+    def compute(self, items: list[tuple[list[Row], bool]]) -> list[Computed]:
+        # The rows of all items are batched together.
         rows: list[Row] = []
-        for its_rows, _, _ in items:
+        for its_rows, _ in items:
             for row in its_rows:
                 rows.append(row._replace(id=str(len(rows))))
         if not rows:  # queries without documents
-            return [Computed([], 0, 0, 0) for _ in items]
-        values, counts = predictor.values(rows)
-        inference.note_cut(counts.is_cut, tuned.layout.max_seq_length)
-        found = task.results(rows, values, threshold)
-        computed: list[Computed] = []
+            return [Computed([], 0, 0)] * len(items)
+        values, counts = self._predictor.values(rows)
+        self._model.note_cut(counts.is_cut, self._tuned.layout.max_seq_length)
+        found = self._tuned.task.results(rows, values, self._threshold)
+        computed = []
         end = 0
-        for its_rows, unknown, is_ranking in items:
+        for its_rows, is_ranking in items:
             begin, end = end, end + len(its_rows)
             result = ranked(found[begin:end]) if is_ranking else found[begin]
-            read = int(counts.read[begin:end].sum())
-            total = int(counts.total[begin:end].sum())
-            computed.append(Computed(result, read, total, unknown))
+            read, total = counts.read[begin:end].sum(), counts.total[begin:end].sum()
+            computed.append(Computed(result, int(read), int(total)))
         return computed
-
-    return Call(compute, predictor.at_once, prepare)
-
-
-def _task(tuned: FineTunedTask, chosen: PredictSettings) -> tuple[Task, float]:
-    """The task and its threshold, or those that are given."""
-    task, threshold = tuned.task, tuned.settings.threshold
-    if chosen.threshold is not None:
-        if not task.has_threshold:
-            raise wrong("threshold", chosen.threshold, f"none for {task.name}")
-        threshold = chosen.threshold
-    if chosen.top_k is None:
-        return task, threshold
-    if not hasattr(task.options, "n_best_size"):
-        raise wrong("top_k", chosen.top_k, f"none for {task.name}")
-    return task.with_options(n_best_size=chosen.top_k), threshold
 
 
 def examples_of(verb: str, item: Any) -> list[InlineExample]:
@@ -119,9 +107,8 @@ def examples_of(verb: str, item: Any) -> list[InlineExample]:
     if verb == "answer":
         question, context = _parts(item, ("question", "context"))
         return [InlineExample(as_text(context), as_text(question))]
-    words = plain(item)
-    if verb == "tag" and isinstance(words, (list, tuple)):
-        return [InlineExample(tuple(map(as_text, words)))]
+    if verb == "tag" and isinstance(item, (list, tuple)):
+        return [InlineExample(tuple(map(as_text, item)))]
     return [InlineExample(*pair(item))]
 
 
@@ -156,7 +143,7 @@ class Explanation(NamedTuple):
         read.
       is_read: bool [W], whether any of the word was read.
       first_words: the number of words of the first text.
-      output: the label whose probability is explained, or "score".
+      output: the most probable label, whose probability is explained, or "score".
       value: the output for the text.
     """
 
@@ -168,68 +155,82 @@ class Explanation(NamedTuple):
     value: float
 
 
-def explanation_call(inference: Inference, label: str | None = None) -> Call:
-    """The call that explains texts or pairs, one after the other.
+class Explaining(Method):
+    """Explains texts or pairs, one after the other."""
 
-    Args:
-      label: the label whose probability is explained; the most probable one if not given.
-    """
-    tuned = inference.tuned()
-    if tuned.task.verb not in EXPLAINED:
-        expected = f"one that can {' or '.join(EXPLAINED)}"
-        raise wrong("model", f"one of task type {tuned.task.kind}", expected)
-    names = list(tuned.task.probabilities)  # of the outputs; none of a score
-    if label is not None and label not in names:
-        expected = f"one of {', '.join(names)}" if names else "none: it has one score"
-        raise wrong("label", repr(label), expected)
-    predictor = inference.predictor()
+    def __init__(self, model: RestoredModel) -> None:
+        self._model = model
+        task = model.tuned().task
+        self._layout = model.tuned().layout
+        if task.verb not in EXPLAINED:
+            expected = f"one that can {' or '.join(EXPLAINED)}"
+            raise wrong("model", f"one of task type {task.kind}", expected)
+        self._names = task.probabilities  # of the outputs; none of a score
+        self._predictor = model.predictor()
 
-    def compute(items: list) -> list[Computed]:
-        row, unknown = inference.row(example_of(items[0], tuned.task))
-        first, second = row.pairs[0]
-        texts = [first] if second is None else [first, second]
-        aligned = [align(inference.tokenizer, text) for text in texts]
-        read = characters_read(texts, aligned, tuned.layout)
-        words: list[str] = []
-        is_read: list[bool] = []
+    def prepare(self, item: Any) -> Row:
+        """The row of a text or a pair, or of an `InlineExample`."""
+        is_example = isinstance(item, InlineExample)
+        return self._model.row(item if is_example else InlineExample(*pair(item)))
+
+    def compute(self, items: list[Row]) -> list[Computed]:
+        (row,) = items
+        texts = row.pairs[0]
+        words, is_read = [], []
+        first_words = 0
         rows = [row]  # then without each of the words that are read
-        for number, text in enumerate(texts):
+        for number, end_read in enumerate(self._ends_read(texts)):
+            text = texts[number]
             for start, end in words_of(text):
                 words.append(text[start:end])
-                is_read.append(bool(read[number][start:end].any()))
-                if is_read[-1]:
-                    shorter = text[:start] + text[end:]
-                    pair = (first, shorter) if number else (shorter, second)
-                    rows.append(row._replace(pairs=(pair,)))
+                is_read.append(start < end_read)
+                if start < end_read:
+                    without = list(texts)
+                    without[number] = text[:start] + text[end:]
+                    rows.append(row._replace(pairs=(tuple(without),)))
+            if number == 0:
+                first_words = len(words)
         if len(rows) > 1 + _MOST_WORDS:
             found = f"{len(rows) - 1} words that are read"
             raise wrong("text", found, f"at most {_MOST_WORDS}")
-        outputs, counts = predictor.values(rows)
+        outputs, counts = self._predictor.values(rows)
         values = np.asarray(outputs, np.float64)
-        inference.note_cut(counts.is_cut[:1], tuned.layout.max_seq_length)
         output, index = "score", 0
-        if names:
-            index = int(values[0].argmax()) if label is None else names.index(label)
-            output = names[index]
-        values = values[:, index] if values.ndim > 1 else values
+        if self._names:
+            index = int(values[0].argmax())
+            output = self._names[index]
+        if values.ndim > 1:
+            values = values[:, index]
         weights = np.zeros(len(words))
         weights[is_read] = values[0] - values[1:]
         result = Explanation(
             tuple(words),
             weights,
             np.array(is_read),
-            len(words_of(texts[0])),
+            first_words,
             output,
             float(values[0]),
         )
-        return [Computed(result, int(counts.read[0]), int(counts.total[0]), unknown)]
+        return [Computed(result, int(counts.read[0]), int(counts.total[0]))]
 
-    return Call(compute)
+    def _ends_read(self, texts: tuple) -> list[int]:
+        """Where the part of a text, or of both of a pair, ends that the network reads
+        [characters]."""
+        given = [text for text in texts if text is not None]
+        aligned = [align(self._model.tokenizer, text) for text in given]
+        # The numbers of the tokens are cut as their ids are: the end of a text is lost.
+        numbers = [list(range(len(tokens.ids))) for tokens in aligned]
+        second = numbers[1] if len(numbers) > 1 else None
+        last_window = encoding.fit_to_length(numbers[0], second, self._layout)[-1]
+        ends = []
+        for tokens, read in zip(aligned, last_window):
+            ends.append(int(tokens.ends[read[-1]]) if read else 0)
+        return ends
 
 
 def words_of(text: str) -> list[tuple[int, int]]:
     """(start, end) of the words: what is between spaces; in scripts without them each letter."""
-    found: list[tuple[int, int]] = []
+    found = []
     for match in re.finditer(r"\S+", text):
         first, between_spaces = match.start(), match[0]
         words: Iterable[tuple[int, int]] = [(0, len(between_spaces))]
@@ -237,23 +238,4 @@ def words_of(text: str) -> list[tuple[int, int]]:
             words = find_words(between_spaces)
         for start, end in words:
             found.append((first + start, first + end))
-    return found
-
-
-def characters_read(
-    texts: Sequence[str], aligned: Sequence[Aligned], layout: encoding.Layout
-) -> list[np.ndarray]:
-    """Which characters of a text, or of both of a pair, are of tokens that the network reads: bool
-    [characters] of each."""
-    # The numbers of the tokens are cut as their ids are.
-    numbers = [list(range(len(each.ids))) for each in aligned]
-    second = numbers[1] if len(texts) > 1 else None
-    windows = encoding.fit_to_length(numbers[0], second, layout)
-    found = []
-    for position, tokens in enumerate(aligned):
-        is_read = np.zeros(len(texts[position]), bool)
-        for window in windows:
-            for number in window[position]:
-                is_read[tokens.starts[number] : tokens.ends[number]] = True
-        found.append(is_read)
     return found

@@ -14,7 +14,6 @@ from xlnet.settings.fields import (
     required,
     same_as,
     setting,
-    share,
 )
 from xlnet.settings.finetuning import TaskSettings
 from xlnet.settings.network import NetworkSettings
@@ -64,7 +63,7 @@ class FillingSettings(Settings):
     )
     top: int = setting(5, "fillings that are returned, the likeliest first", minimum=1)
     beams: int = setting(
-        50, "fillings that are followed from piece to piece", minimum=1, maximum=10_000
+        50, "fillings that are followed from piece to piece", minimum=1
     )
 
 
@@ -77,13 +76,11 @@ class GenerationSettings(Settings):
         1.0,
         "of sampling: below 1 likely tokens become likelier; 0: the likeliest token each time",
         minimum=0.0,
-        maximum=1e6,
     )
     top_k: int = setting(
         0,
         "of sampling: only the k likeliest tokens; 0: all",
         minimum=0,
-        maximum=1 << 30,
     )
     top_p: float = setting(
         1.0,
@@ -95,28 +92,12 @@ class GenerationSettings(Settings):
         1,
         "texts that a beam search follows, in place of sampling; 1: no beam search",
         minimum=1,
-        maximum=10_000,
     )
     stop: Optional[str] = setting(None, "text before which generation ends")
     seed: Optional[int] = setting(
         None,
         "seed of sampling; off: another text each time",
         minimum=0,
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class PredictSettings(Settings):
-    """How a fine-tuned model predicts."""
-
-    threshold: Optional[float] = share(
-        None, "least probability of a label, or of no answer"
-    )
-    top_k: Optional[int] = setting(
-        None,
-        "of answers to questions: the best spans that are returned, as many as there are",
-        minimum=1,
-        maximum=10_000,
     )
 
 
@@ -133,15 +114,9 @@ class AttentionSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
-class FactorizationSettings(Settings):
-    """In which order the tokens of a text are predicted."""
+class FactorizationSettings(AttentionSettings):
+    """In which order the tokens of a text are predicted; there is no order "none"."""
 
-    order: str = setting(
-        "random",
-        "factorization order: random, left_to_right, right_to_left, or the numbers of the tokens, "
-        "as 2,1,3",
-    )
-    seed: int = same_as(AttentionSettings, "seed")
     known: int = setting(
         0,
         "so many tokens at the beginning of the order are read, but not predicted; all see each "

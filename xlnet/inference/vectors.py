@@ -12,13 +12,13 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import train_step
-from xlnet.engine.session import Subgraph, Tensors, require_finite
-from xlnet.inference.inference import (
-    Call,
+from xlnet.engine.session import Tensors, require_finite
+from xlnet.inference.method import (
     Computed,
-    Inference,
-    count_unknown,
-    example_of,
+    Method,
+    RestoredModel,
+    pair,
+    require_known,
 )
 from xlnet.model import modeling
 from xlnet.runs.model_files import LoadedModel
@@ -28,103 +28,88 @@ from xlnet.tasks.encoding import IDS, Padding, batches_by_length
 
 POOLINGS = ("mean", "first", "last", "none")
 _UNLIMITED = 1 << 30  # a memory of this length keeps every position
-_LEAST_NORM = 1e-12  # so that a vector of zeros is not divided by zero
 _BATCHES_AT_ONCE = 8  # texts of about equal length are batched out of so many batches
 
 
-def vectors_call(
-    inference: Inference,
-    layer: int = -1,
-    pooling: str = "mean",
-    normalize: bool = False,
-) -> Call:
-    """The call that makes vectors: float32 [D], or [T,D] with pooling "none". The arguments are
-    those of `Model.vectors`."""
-    if pooling not in POOLINGS:
-        raise wrong("pooling", repr(pooling), f"one of {', '.join(POOLINGS)}")
-    n_layer = inference.loaded.config.n_layer
-    is_number = isinstance(layer, (int, np.integer))
-    if not is_number or not -n_layer - 1 <= layer <= n_layer:
-        expected = f"a number from {-n_layer - 1} to {n_layer}"
-        raise wrong("layer", repr(layer), expected)
-    # 0 are the embeddings, 1 to n_layer the layers; -1 is the last one.
-    name = str(layer % (n_layer + 1))
-    layout = layout_of(inference.loaded)
+class Vectors(Method):
+    """Makes vectors: float32 [D], or [T,D] with pooling "none". The settings are those of
+    `Model.vectors`."""
 
-    def compute(items: list[tuple[tuple, int]]) -> list[Computed]:
-        pairs = [(pair,) for pair, _ in items]
+    def __init__(
+        self,
+        model: RestoredModel,
+        layer: int = -1,
+        pooling: str = "mean",
+        normalize: bool = False,
+    ) -> None:
+        if pooling not in POOLINGS:
+            raise wrong("pooling", repr(pooling), f"one of {', '.join(POOLINGS)}")
+        n_layer = model.n_layer
+        is_number = isinstance(layer, (int, np.integer))
+        if not is_number or not -n_layer - 1 <= layer <= n_layer:
+            expected = f"a number from {-n_layer - 1} to {n_layer}"
+            raise wrong("layer", repr(layer), expected)
+        self._model, self._pooling, self._normalize = model, pooling, normalize
+        # 0 are the embeddings, 1 to n_layer the layers; -1 is the last one.
+        self._layer = str(layer % (n_layer + 1))
+        self._layout = encoding.Layout(model.max_seq_length)
+        build = functools.partial(_build, model.loaded)
+        self._subgraph = model.session.subgraph("vectors", build)
+        self.at_once = _BATCHES_AT_ONCE * model.batch_size
+
+    def prepare(self, item: Any) -> tuple[str, str | None]:
+        """A text or a pair, as the task reads it."""
+        first, second = pair(item)
+        tuned = self._model.loaded.tuned
+        if tuned:
+            # A question and its context are read the other way round.
+            if tuned.task.verb == "answer" and second is not None:
+                first, second = second, first
+            replaced = tuned.task.published.replaced
+            first, second = replaced(first), second and replaced(second)
+        require_known(self._model.tokenizer, (first, second))
+        return first, second
+
+    def compute(self, items: list[tuple[str, str | None]]) -> list[Computed]:
+        tokenizer, length = self._model.tokenizer, self._layout.max_seq_length
+        pairs = [(item,) for item in items]
         labels = np.zeros(len(items), np.int32)  # none are read
-        tokenizer = inference.tokenizer
-        arrays, _, counts = encoding.arrays_of(pairs, labels, tokenizer, layout)
-        inference.note_cut(counts.is_cut, layout.max_seq_length)
+        arrays, _, counts = encoding.arrays_of(pairs, labels, tokenizer, self._layout)
+        self._model.note_cut(counts.is_cut, length)
         found: list[Any] = [None] * len(items)
         for numbers, batch in batches_by_length(
             arrays,
-            layout.max_seq_length,
+            length,
             Padding("left", (), 8),
-            inference.batch_size,
-            inference.most_tokens,
+            self._model.batch_size,
+            self._model.most_tokens,
         ):
-            (outputs,) = subgraph(inference)([name], batch)  # [B,T',D]
+            (outputs,) = self._subgraph([self._layer], batch)  # [B,T',D]
             for number, values, padding in zip(numbers, outputs, batch["input_mask"]):
-                values = values[padding < 1]  # [T,D]
-                if pooling == "mean":
-                    values = values.mean(axis=0)
-                elif pooling != "none":
-                    values = values[0 if pooling == "first" else -1]
-                if normalize:
-                    norm = np.linalg.norm(values, axis=-1, keepdims=True)
-                    values = values / np.maximum(norm, _LEAST_NORM)
-                require_finite(values)
+                vector = self._pooled(values[padding < 1])
                 read, total = int(counts.read[number]), int(counts.total[number])
-                found[number] = Computed(values, read, total, items[number][1])
+                found[number] = Computed(vector, read, total)
         return found
 
-    at_once = _BATCHES_AT_ONCE * inference.batch_size
-    return Call(compute, at_once, functools.partial(_example, inference))
+    def _pooled(self, values: np.ndarray) -> np.ndarray:
+        """The result for the values [T,D] of the tokens of a text."""
+        if self._pooling == "mean":
+            values = values.mean(axis=0)
+        elif self._pooling != "none":
+            values = values[0 if self._pooling == "first" else -1]
+        if self._normalize:
+            values = values / np.linalg.norm(values, axis=-1, keepdims=True)
+        require_finite(values)
+        return values
 
 
-def _example(inference: Inference, item: Any) -> tuple[tuple, int]:
-    """A text or a pair, and how many of its tokens are unknown."""
-    tuned = inference.loaded.tuned
-    task = tuned.task if tuned else None
-    first, second, _ = example_of(item, task)
-    if task:
-        first = task.published.replaced(first)
-        second = second and task.published.replaced(second)
-    unknown = count_unknown(inference.tokenizer, (first, second))
-    return (first, second), unknown
-
-
-def layout_of(loaded: LoadedModel) -> encoding.Layout:
-    """How a long text is cut: as its task cuts it; where that reads all of it in several parts, its
-    end is cut."""
-    if loaded.tuned and not encoding.has_windows(loaded.tuned.layout):
-        return loaded.tuned.layout
-    return encoding.Layout(loaded.max_seq_length)
-
-
-def subgraph(inference: Inference) -> Subgraph:
-    """The part of the graph that computes vectors: of `IDS` [B,T] the outputs by layer, float32
-    [B,T,D]."""
-
-    def build() -> tuple[Tensors, Tensors]:
-        inputs = {}
-        for name, dtype in zip(IDS, (tf.int32, tf.float32, tf.int32)):
-            inputs[name] = tf.placeholder(dtype, [None, None], "texts/" + name)
-        # The graph has an output for every layer; a session computes only those that a call
-        # fetches.
-        outputs = {}
-        for layer, sequence in enumerate(hidden_states(inference.loaded, inputs)):
-            outputs[str(layer)] = tf.cast(sequence, tf.float32)
-        return inputs, outputs
-
-    return inference.session.subgraph("vectors", build)
-
-
-def hidden_states(loaded: LoadedModel, inputs: Tensors) -> list[tf.Tensor]:
-    """The embeddings and the outputs of all layers [B,T,D], for the inputs `IDS` [B,T]."""
-    ids, padding, segments = (inputs[name] for name in IDS)
+def _build(loaded: LoadedModel) -> tuple[Tensors, Tensors]:
+    """The part of the graph that computes vectors: of `IDS` [B,T] the embeddings and the outputs of
+    all layers by their number, float32 [B,T,D]."""
+    inputs = {}
+    for name, dtype in zip(IDS, (tf.int32, tf.float32, tf.int32)):
+        inputs[name] = tf.placeholder(dtype, [None, None], "texts/" + name)
+    ids, padding, segments = inputs.values()
     masked = padding[:, None] > 0  # what no position [B,1,T], or some [B,T,T], may see
     if loaded.tokens_before is not None:
         place = tf.range(tf.shape(padding)[1])
@@ -141,4 +126,8 @@ def hidden_states(loaded: LoadedModel, inputs: Tensors) -> list[tf.Tensor]:
             mask=masked,
             attn_type=loaded.attn_type,
         )
-    return [*found.new_mems, found.sequence]
+    # A session computes only the layers that a call fetches.
+    outputs = {}
+    for layer, sequence in enumerate([*found.new_mems, found.sequence]):
+        outputs[str(layer)] = tf.cast(sequence, tf.float32)
+    return inputs, outputs

@@ -17,7 +17,6 @@ import contextlib
 import json
 import pathlib
 import socket
-import time
 from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
@@ -96,10 +95,9 @@ class Application:
         )
         self._seconds = prometheus_client.Histogram(
             "xlnet_answer_seconds",
-            "from the request to its answer",
+            "in which requests are answered",
             ["signature"],
             registry=registry,
-            buckets=(0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300),
         )
         waiting = prometheus_client.Gauge(
             "xlnet_rows_waiting", "or computed", registry=registry
@@ -163,7 +161,6 @@ class Application:
     # ---- predictions
 
     async def _predict(self, request: Request) -> Response:
-        began = time.monotonic()
         self._check_name(request)
         try:
             body = await _body(request)
@@ -175,26 +172,23 @@ class Application:
             first = await parts.__anext__()  # an error before it is one of the response
             lines = _lines(first, parts)
             return StreamingResponse(lines, media_type="application/x-ndjson")
-        answers = await _unless_left(request, self._answers(call, rows))
-        seconds = self._seconds.labels(call.signature)
-        seconds.observe(time.monotonic() - began)
+        batch = self._model.batch(call, rows)
+        keeps_tokens = self._model.keeps_tokens(call)
+        with (
+            self._seconds.labels(call.signature).time(),
+            self._computing.counted(len(rows)),
+        ):
+            work = self._computing.answers(call, rows, batch, keeps_tokens)
+            answers = await _unless_left(request, work)
+        for number, each in enumerate(answers):
+            if isinstance(each, UserError):
+                raise UserError(f"instance {number}: {each}")
         predictions, *about = zip(*answers)
         content: dict[str, Any] = {"predictions": predictions}
         if self._model.labels:
             content["labels"] = self._model.labels
         content.update(zip(Answer._fields[1:], about))
         return JSONResponse(content)
-
-    async def _answers(self, call: Call, rows: list[Row]) -> list[Answer]:
-        """The answers to the rows of a request."""
-        with self._computing.counted(len(rows)):
-            batch = self._model.batch(call, rows)
-            keeps_tokens = self._model.keeps_tokens(call)
-            found = await self._computing.answers(call, rows, batch, keeps_tokens)
-        for number, each in enumerate(found):
-            if isinstance(each, UserError):
-                raise UserError(f"instance {number}: {each}")
-        return found
 
     async def _parts(self, call: Call, row: Row) -> AsyncIterator[dict[str, Any]]:
         """The parts of a generated text, each as it comes."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -16,9 +17,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.corpus.tokenizer import is_text
-from xlnet.inference import inference, prediction
-from xlnet.inference.inference import Computed
+from xlnet.inference.method import Method
 from xlnet.inference.model import Model
+from xlnet.inference.prediction import EXPLAINED
 from xlnet.inference.settings import BLANK
 from xlnet.runs import model_files
 from xlnet.server import limits
@@ -27,14 +28,9 @@ from xlnet.settings.devices import DeviceSettings
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.task import InlineExample
 
-_OF_OBJECTIVE = {  # the signatures of pretrained models, with the inputs of each
-    "permutation": {
-        "fill": ("text",),
-        "factorize": ("text",),
-        "generate": ("prompt",),
-        "attention": ("text",),
-    },
-    "causal": {"generate": ("prompt",), "attention": ("text",)},
+_OF_OBJECTIVE = {  # the signatures of pretrained models
+    "permutation": ("fill", "factorize", "generate", "attention"),
+    "causal": ("generate", "attention"),
 }
 _SQUARE = ("factorize", "attention")  # whose answers have a number for each two tokens
 
@@ -42,11 +38,11 @@ Row = dict[str, Any]  # an instance: str by name, or a list of str
 
 
 class Call(NamedTuple):
-    """A signature with the parameters of a request, and the call of the model that they are."""
+    """A signature with the parameters of a request, and the method of the model that they are."""
 
     signature: str
     parameters: dict[str, Any]
-    of_model: inference.Call
+    method: Method
 
 
 class Answer(NamedTuple):
@@ -56,8 +52,7 @@ class Answer(NamedTuple):
       tokens: of its texts, without special ones.
       tokens_read: how many of them the network reads; the others are cut.
       unknown_tokens: how many of `tokens` the vocabulary does not know.
-      characters_unknown: the [start, end] of these in each text; None: there are none, or they are
-        not those of the request, as the task replaces parts of texts.
+      characters_unknown: the [start, end] of these in each text; None: there are none.
     """
 
     prediction: Any
@@ -84,18 +79,18 @@ class ServedModel:
         has_gpu = device.device != "cpu" and tf.config.list_physical_devices("GPU")
         most = limits.CALL_TOKENS_GPU if has_gpu else limits.CALL_TOKENS_CPU
         self._model = model = Model(found, device, limits.MAX_BATCH, most)
-        self._task = found.tuned.task if found.tuned else None
         self.turns = Turns()
         model.session.call = self.turns.call
         self.verb = model.verb
         self.labels = list(model.labels) if model.labels else None
         texts: dict[str, tuple[str, ...]] = {}
-        if self._task:
-            texts["text"] = self._task.texts
-            if self.verb in prediction.EXPLAINED:
+        if found.tuned:
+            texts["text"] = found.tuned.task.texts
+            if self.verb in EXPLAINED:
                 texts["explain"] = texts["text"]
         else:
-            texts.update(_OF_OBJECTIVE.get(found.objective, {}))
+            for signature in _OF_OBJECTIVE.get(found.objective, ()):
+                texts[signature] = ("prompt" if signature == "generate" else "text",)
         texts["vectors"] = ("text_a",)
         self.inputs: dict[str, dict[str, int | None]] = {}
         for signature, names in texts.items():
@@ -133,7 +128,7 @@ class ServedModel:
                 "layers": loaded.config.n_layer,
                 "width": loaded.config.d_model,
                 "vocabulary": loaded.config.n_token,
-                "objective": None if self._task else loaded.objective,
+                "objective": None if self.verb else loaded.objective,
                 "task": self._model.task,
                 "checkpoint": os.path.basename(loaded.prefix),
             },
@@ -160,14 +155,14 @@ class ServedModel:
                 raise wrong(f"parameters: {name}", size, f"at most {most}")
         verb = "predict" if signature == "text" else signature
         try:
-            return Call(signature, parameters, self._model.call(verb, **parameters))
+            return Call(signature, parameters, self._model.method(verb, **parameters))
         except (UserError, TypeError) as e:  # TypeError: an unknown name
             raise UserError(f"parameters: {e}") from None
 
     def rows(self, call: Call, instances: Sequence[Any]) -> list[Row]:
         """Instances in JSON, dicts or the value of the only input, as rows, checked."""
         inputs = self.inputs[call.signature]
-        rows: list[Row] = []
+        rows = []
         for number, row in enumerate(instances):
             where = f"instance {number}"
             if not isinstance(row, dict) and len(inputs) == 1:
@@ -199,7 +194,7 @@ class ServedModel:
     def batch(self, call: Call, rows: Sequence[Row]) -> str | None:
         """What a request is computed together with: the name of its call, if the model computes
         several at once, and it has few and short texts."""
-        if call.of_model.at_once == 1 or len(rows) > limits.MAX_BATCH:
+        if call.method.at_once == 1 or len(rows) > limits.MAX_BATCH:
             return None
         if max(len(str(row)) for row in rows) > limits.MAX_SHORT:
             return None
@@ -224,11 +219,16 @@ class ServedModel:
             else:
                 items += row.values()  # the only one
         answers: list[Any] = []
-        for row, found in zip(rows, call.of_model.results(items)):
+        for row, found in zip(rows, call.method.results(items)):
             if isinstance(found, UserError):
                 answers.append(found)
-            else:
-                answers.append(self._answer(call, row, found))
+                continue
+            result = found.result
+            # By the names of an exported model, if it takes texts; a score stands for itself.
+            if call.signature == "text" and hasattr(result, "named"):
+                result = result.named()
+            read = found.tokens, found.tokens_read
+            answers.append(Answer(_plain(result), *read, *self._unknown(row)))
         return answers
 
     def stream(self, call: Call, row: Row) -> Iterator[dict[str, Any]]:
@@ -238,38 +238,23 @@ class ServedModel:
             if part.probability is not None:
                 shown["probability"] = _plain(part.probability)
             if part.whole:
-                unknown = self._model.unknown_parts(row["prompt"])
-                shown["ended"] = part.whole.ended
-                shown["unknown_tokens"] = len(unknown)
-                shown["characters_unknown"] = self._unknown(row, len(unknown))
+                unknown = dict(zip(Answer._fields[3:], self._unknown(row)))
+                shown.update(unknown, ended=part.whole.ended)
             yield shown
 
-    def _answer(self, call: Call, row: Row, found: Computed) -> Answer:
-        result = found.result
-        # By the names of an exported model, if it takes texts; a score stands for itself.
-        if call.signature == "text" and hasattr(result, "named"):
-            result = result.named()
-        unknown = found.unknown_tokens
-        return Answer(
-            _plain(result),
-            found.tokens,
-            found.tokens_read,
-            unknown,
-            self._unknown(row, unknown),
-        )
-
-    def _unknown(self, row: Row, count: int) -> dict[str, list[tuple[int, int]]] | None:
-        """The `characters_unknown` of a row with so many unknown tokens."""
-        if not count:
-            return None
-        parts = {}
-        for name, text in sorted(row.items()):
-            if isinstance(text, str):
-                if self._task and self._task.published.replaced(text) != text:
-                    return None
-                no_blanks = text.replace(BLANK, " " * len(BLANK))
-                parts[name] = self._model.unknown_parts(no_blanks)
-        return parts
+    def _unknown(self, row: Row) -> tuple[int, dict[str, Any] | None]:
+        """`unknown_tokens` and `characters_unknown` of a row."""
+        count, parts = 0, {}
+        for name, given in sorted(row.items()):
+            is_single = isinstance(given, str)
+            text = given if is_single else "\n".join(given)
+            # Blanks are no tokens.
+            text = re.sub(BLANK + "_*", lambda blank: " " * len(blank[0]), text)
+            found = self._model.unknown_parts(text)
+            count += len(found)
+            if is_single:
+                parts[name] = found
+        return count, parts if count else None
 
 
 def _plain(value: Any) -> Any:

@@ -1,12 +1,12 @@
-"""What all calls of a loaded model share: the session, the parts of its graph, its counts, and what
-a method may be given."""
+"""What the methods of a loaded model have in common: how items are computed, what an item may be,
+and the model with its weights."""
 
 from __future__ import annotations
 
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,6 @@ from xlnet.runs.model_files import LoadedModel
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.devices import DeviceSettings
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks.contract import Task
 from xlnet.tasks.task import InlineExample, Row
 
 _log = logging.getLogger(__name__)
@@ -33,53 +32,57 @@ class Computed(NamedTuple):
     Attributes:
       tokens_read: how many tokens of its texts were read, without special ones.
       tokens: how many there are.
-      unknown_tokens: how many of these are not in the vocabulary.
     """
 
     result: Any
     tokens_read: int
     tokens: int
-    unknown_tokens: int
 
 
-class Call(NamedTuple):
-    """A method of a model on items. An item that is bad is a UserError of `prepare`; one of
-    `compute`, such as an output that is not finite, is that of all items that it has."""
+class Method:
+    """A method of a model, with its settings.
 
-    compute: Callable[[list], Sequence[Computed]]
-    at_once: int = 1  # items that `compute` takes, at most
-    prepare: Callable[[Any], Any] = lambda item: item  # to what `compute` takes
+    Attributes:
+      at_once: items that are computed together, at most.
+    """
+
+    at_once = 1
+
+    def prepare(self, item: Any) -> Any:
+        """What `compute` takes of an item; UserError if the item is bad."""
+        return item
+
+    def compute(self, items: list) -> list[Computed]:
+        """The results of items, of one or more. A UserError, such as of outputs that are not
+        finite, is that of all of them."""
+        raise NotImplementedError
 
     def results(self, items: Iterable[Any]) -> Iterator[Computed | UserError]:
         """Yields the results of items, in their order; of a bad one its UserError."""
         rest = iter(items)
         while some := list(itertools.islice(rest, self.at_once)):
-            yield from self._results(some)
-
-    def _results(self, items: list) -> list[Computed | UserError]:
-        # All items are checked before the others are computed together.
-        found: list[Any] = []
-        good: list[int] = []
-        for number, item in enumerate(items):
+            # All are checked before those that are good are computed together.
+            prepared = []
+            for item in some:
+                try:
+                    prepared.append(self.prepare(item))
+                except UserError as e:
+                    prepared.append(e)
+            good = [each for each in prepared if not isinstance(each, UserError)]
+            computed: Iterator[Computed | UserError]
             try:
-                found.append(self.prepare(item))
-                good.append(number)
+                computed = iter(self.compute(good) if good else ())
             except UserError as e:
-                found.append(e)
-        if not good:
-            return found
-        computed: Sequence[Computed | UserError]
-        try:
-            computed = self.compute([found[number] for number in good])
-        except UserError as e:
-            computed = [e] * len(good)
-        for number, result in zip(good, computed):
-            found[number] = result
-        return found
+                computed = itertools.repeat(e)
+            for each in prepared:
+                yield each if isinstance(each, UserError) else next(computed)
 
 
-class Inference:
-    """A loaded model and its session, which any number of threads may use.
+class RestoredModel:
+    """A trained model with its weights, which any number of threads may use.
+
+    Args:
+      device: where it runs.
 
     Attributes:
       loaded: the model's files.
@@ -97,8 +100,14 @@ class Inference:
         most_tokens: int | None = None,
     ) -> None:
         self.loaded = loaded
-        self.tokenizer = loaded.tokenizer
         self.batch_size, self.most_tokens = batch_size, most_tokens
+        self.tokenizer = loaded.tokenizer
+        self.n_layer = loaded.config.n_layer
+        self.max_seq_length = loaded.max_seq_length
+        task = loaded.tuned.task if loaded.tuned else None
+        self.task: str | None = task.name if task else None
+        self.verb: str | None = task.verb if task else None
+        self.labels: tuple[str, ...] | None = task.labels if task else None
         # Each process of a launcher, such as srun, has a model of its own.
         devices = connect(device.on_one_machine())
         self.session = RestoredSession(devices, loaded.prefix)
@@ -111,8 +120,8 @@ class Inference:
         tuned = self.loaded.tuned
         if tuned is None:
             raise wrong("model", "a pretrained one", "one fine-tuned for a task")
-        if verb not in (None, tuned.task.verb):
-            found = f"one of {tuned.task.kind}, whose method is {tuned.task.verb}"
+        if verb not in (None, self.verb):
+            found = f"one of {tuned.task.kind}, whose method is {self.verb}"
             raise wrong("model", found, f"one with the method {verb}")
         return tuned
 
@@ -133,20 +142,22 @@ class Inference:
 
     def unknown_parts(self, text: str) -> list[tuple[int, int]]:
         """The (start, end) of each token of a text that is not in the vocabulary [characters]."""
+        if self.tokenizer.unk_id not in self.tokenizer.ids(text):
+            return []
         aligned = align(self.tokenizer, text)
         is_unknown = aligned.ids == self.tokenizer.unk_id
         starts, ends = aligned.starts[is_unknown], aligned.ends[is_unknown]
         return list(zip(starts.tolist(), ends.tolist()))
 
-    def row(self, asked: InlineExample, place: str = "") -> tuple[Row, int]:
-        """The row of an inline example, and how many tokens of its texts are unknown; UserError,
-        which begins with `place`, if it is bad."""
+    def row(self, asked: InlineExample, place: str = "") -> Row:
+        """The row of an inline example; UserError, which begins with `place`, if it is bad."""
         try:
             row = self.tuned().task.row("0", asked)
         except ValueError as e:
             raise UserError(f"{place}{e}") from e
         texts = itertools.chain.from_iterable(row.pairs)
-        return row, count_unknown(self.tokenizer, texts, place)
+        require_known(self.tokenizer, texts, place)
+        return row
 
     def note_cut(self, is_cut: np.ndarray, length: int) -> None:
         """Warns, the first time, that some texts, bool [n], lost some of their tokens."""
@@ -161,34 +172,23 @@ class Inference:
             )
 
 
-# ---- what a method is given: one text or several, and pairs of them
+# ---- what a method is given: one item or several
 
 
-def list_items(texts: Any) -> tuple[list, bool]:
-    """(list of items, whether `texts` was one item). A tuple is one item: a pair, or the words of a
-    text."""
-    texts = plain(texts)
-    if isinstance(texts, tuple) or not are_several(texts):
-        return [texts], True
-    return list(texts), False
-
-
-def plain(values: Any) -> Any:
-    """Arrays, and columns of pandas, as lists; anything else as it is."""
-    return values.tolist() if hasattr(values, "tolist") else values
-
-
-def are_several(texts: Any) -> bool:
-    """Whether these are several items: a list, a column of a table, a generator."""
+def several(values: Any) -> Iterable | None:
+    """Several items, which are a list, an array, a column of a table or a generator; None if this
+    is a single one."""
+    if hasattr(values, "tolist"):
+        values = values.tolist()
     # A table is one item, which is refused: iterating over it would give the names of its columns.
-    is_item = isinstance(texts, (str, bytes, Mapping)) or hasattr(texts, "columns")
-    return isinstance(texts, Iterable) and not is_item
+    is_one = isinstance(values, (str, bytes, Mapping)) or hasattr(values, "columns")
+    return values if isinstance(values, Iterable) and not is_one else None
 
 
-def require_list(name: str, values: Any) -> Sequence:
-    """A list or a tuple; UserError if it is none."""
-    items = plain(values)
-    if not are_several(items):
+def require_list(name: str, values: Any) -> list:
+    """Several items as a list; UserError if it is a single one."""
+    items = several(values)
+    if items is None:
         raise wrong(name, f"{values!r:.80}", "a list")
     return list(items)
 
@@ -209,22 +209,11 @@ def pair(item: Any) -> tuple[str, str | None]:
     return as_text(item), None
 
 
-def example_of(item: Any, task: Task | None) -> InlineExample:
-    """The example of a text or a pair in the order in which the network of a task reads it; a pair
-    is in the order of the names of its texts, such as (question, context)."""
-    if isinstance(item, InlineExample):
-        return item
-    first, second = pair(item)
-    if second is not None and task and task.texts == ("question", "context"):
-        first, second = second, first
-    return InlineExample(first, second)
-
-
-def count_unknown(
+def require_known(
     tokenizer: Tokenizer, given: Iterable[str | None], place: str = ""
-) -> int:
-    """How many tokens of texts, of which some may be None, are not in the vocabulary; UserError,
-    which begins with `place`, if no other token is there, as any answer would be of nothing."""
+) -> None:
+    """Raises UserError, which begins with `place`, for texts, of which some may be None, without
+    any token of the vocabulary: an answer would be of nothing."""
     texts = [text for text in given if text is not None]
     ids, _ = tokenizer.encode_to_array(texts)
     is_unknown = ids == tokenizer.unk_id
@@ -232,4 +221,3 @@ def count_unknown(
     if (is_unknown | is_mark).all():
         found = f"{' '.join(texts)!r:.80}"
         raise wrong(f"{place}text", found, "tokens that are in the vocabulary")
-    return int(np.count_nonzero(is_unknown))
