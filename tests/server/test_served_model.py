@@ -213,7 +213,7 @@ def test_all_graphs_are_built_before_the_first_request(permuted):
     """24 requests at once waited for copies of graphs, four for each signature."""
     model = opened(permuted.folder)
     restored = model._model.session
-    before = set(restored._subgraphs)
+    before = set(restored._parts)
     cases = {
         "fill": "a ___",
         "attention": "a cat",
@@ -237,7 +237,7 @@ def test_all_graphs_are_built_before_the_first_request(permuted):
 
         with concurrent.futures.ThreadPoolExecutor(24) as pool:
             assert set(pool.map(one, requests)) == {200}
-    assert set(restored._subgraphs) == before
+    assert set(restored._parts) == before
     model.close()
 
 
