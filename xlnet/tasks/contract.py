@@ -327,20 +327,17 @@ class Task(TableReader):
         """The files to write, the main one first, by the extension of their names: texts, cells or
         objects of JSON, each a line. By default a table: the rows' names, predictions,
         probabilities and, if some row has one, the gold labels."""
-        # Texts are made one at a time to save memory.
-        columns: dict[str, Any] = {}
+        columns: dict[str, list] = {}
         if self.columns.query:
-            columns["query"] = (row.query for row in rows)
-        columns["id"] = (row.id for row in rows)
-        columns[self.column] = map(
-            self.text_of, self.predicted_labels(values, threshold)
-        )
+            columns["query"] = [row.query for row in rows]
+        columns["id"] = [row.id for row in rows]
+        labels = self.predicted_labels(values, threshold)
+        columns[self.column] = [self.text_of(label) for label in labels]
         for name, column in zip(self.probabilities, values.T):
-            columns["p_" + name] = map("%.9g".__mod__, column)
+            columns["p_" + name] = [f"{value:.9g}" for value in column]
         if any(row.label is not None for row in rows):
-            columns["gold"] = (self.text_of(row.label) for row in rows)
-        cells = itertools.chain([list(columns)], zip(*columns.values()))
-        return {"tsv": cells}
+            columns["gold"] = [self.text_of(row.label) for row in rows]
+        return {"tsv": [list(columns), *zip(*columns.values())]}
 
     def results(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD

@@ -55,8 +55,16 @@ def _read_tasks() -> dict[str, Task]:
             pattern = json.dumps([name, {**group["common"], **entry}])
             for language in entry.get("languages", [""]):
                 filled = pattern.replace("{language}", language)
-                task = _task(*json.loads(filled, object_hook=_parsed))
-                tasks[task.name] = task
+                its_name, fields = json.loads(filled, object_hook=_parsed)
+                task = TASK_TYPES[fields["type"]](
+                    its_name,
+                    Columns(**fields["columns"]),
+                    fields["labels"],
+                    fields["metrics"],
+                    Files(**fields["files"]),
+                    Published(**fields.get("published", {})),
+                )
+                tasks[its_name] = task.with_options(**fields.get("options", {}))
     return tasks
 
 
@@ -66,18 +74,6 @@ def _parsed(values: dict[str, Any]) -> Any:
         if isinstance(value, list):
             values[name] = tuple(value)
     return Form(**values) if values.keys() <= vars(Form()).keys() else values
-
-
-def _task(name: str, fields: dict[str, Any]) -> Task:
-    task = TASK_TYPES[fields["type"]](
-        name,
-        Columns(**fields["columns"]),
-        fields["labels"],
-        fields["metrics"],
-        Files(**fields["files"]),
-        Published(**fields.get("published", {})),
-    )
-    return task.with_options(**fields.get("options", {}))
 
 
 TASKS = _read_tasks()
