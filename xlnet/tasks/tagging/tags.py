@@ -228,8 +228,7 @@ class Tagging(Task):
     def results(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> list:
-        """An entity has the mean probability of its words' tags. Raises UserError for tags of
-        logits that are not finite, which alone look like others."""
+        """An entity has the mean probability of its words' tags."""
         results = []
         for row, found in zip(rows, values):
             sentence, entities = row.source, []
