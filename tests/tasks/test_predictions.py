@@ -49,6 +49,15 @@ SEVERAL = TASK_TYPES["multi_label"](
             "id\tlabel\tp_entailment\tp_not_entailment\n"
             "a7\tnot_entailment\t0.25\t0.75\n3\tentailment\t0.5\t0.5\n",
         ),
+        # The gold labels that there are.
+        (
+            TASKS["rte"],
+            [ROWS[0]._replace(label="entailment"), ROWS[1]],
+            [[0.25, 0.75], [1, 0]],
+            0.5,
+            "id\tlabel\tp_entailment\tp_not_entailment\tgold\n"
+            "a7\tnot_entailment\t0.25\t0.75\tentailment\n3\tentailment\t1\t0\t\n",
+        ),
         (TASKS["sts-b"], ROWS, [2.5, 0], 0.5, "id\tscore\na7\t2.5\n3\t0\n"),
         (
             TASKS["sts-b"],
@@ -114,24 +123,6 @@ def test_predictions_that_are_not_finite_are_refused(task, outputs):
         task.join(outputs, np.ones(2, int))
 
 
-LABELLED = [
-    Row("a", (("x", "y"),), "entailment"),
-    Row("b", (("u\tv", "w"),), "not_entailment"),
-]
-VALUES = np.array([[0.25, 0.75], [0.9, 0.1]])
-
-
-def test_a_prediction_file_has_the_gold_labels_that_there_are(tmp_path):
-    some = [LABELLED[0], LABELLED[1]._replace(label=None)]
-    path = write(tmp_path, TASKS["rte"], some, VALUES)
-    lines = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
-    assert lines[0] == ["id", "label", "p_entailment", "p_not_entailment", "gold"]
-    assert [(line[1], line[-1]) for line in lines[1:]] == [
-        ("not_entailment", "entailment"),
-        ("entailment", ""),
-    ]
-
-
 def test_written_scores_of_a_millionth_have_the_printed_correlation(tmp_path):
     """With six decimals their order was lost."""
     random = np.random.default_rng(0)
@@ -183,9 +174,7 @@ def test_submissions_have_what_glues_server_accepts(tmp_path):
             if name == "sts-b":
                 assert [line[1] for line in lines[1:]] == ["0", "2.5", "5"]
     assert found == GLUE_SUBMISSIONS
-
-
-def test_a_submission_has_the_threshold_of_the_prediction_file(tmp_path):
+    # With the threshold of the prediction file.
     values = np.array([[0.8, 0.2], [0.6, 0.4]])
     write(tmp_path, TASKS["cola"], ROWS, values, threshold=0.3, is_official=True)
     assert (tmp_path / "CoLA.tsv").read_text() == "index\tprediction\na7\t0\n3\t1\n"

@@ -235,12 +235,12 @@ def _own_task(settings: Any, stored: dict) -> Task:
         named["text_a_column"],
         named["text_b_column"],
         named["label_column"],
-        settings.id_column,
-        settings.requires_id,
-        named["choice_columns"],
-        settings.query_id_column,
-        settings.group_column,
-        settings.label_form,
+        id=settings.id_column,
+        id_required=settings.requires_id,
+        choices=named["choice_columns"],
+        query=settings.query_id_column,
+        group=settings.group_column,
+        label_form=settings.label_form,
     )
     is_of_one = is_built_in(its_type) and its_type.program == "xlnet classify"
     if len(columns.label) > 1 and is_of_one and not settings.multi_label:
