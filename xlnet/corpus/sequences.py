@@ -181,7 +181,7 @@ def read(tokens: np.ndarray, direction: int, tokenizer: Tokenizer) -> DirectedTo
     sentences = np.flatnonzero(tokens >= SENTENCE)
     # Words begin at pieces that carry the mark of a word, at the beginning of a sentence, at
     # punctuation, and behind punctuation.
-    words = (tokenizer.is_word_start | tokenizer.stands_alone)[ids]
+    words = tokenizer.is_word_start[ids]
     words[1:] |= tokenizer.stands_alone[ids[:-1]]
     words[sentences] = True
     if direction == FORWARD:
