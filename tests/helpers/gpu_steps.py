@@ -72,9 +72,9 @@ def finetuning(kind, network, settings, is_fixed=False):
     model = TaskModel(CONFIG, tuned, NetworkSettings(**network))
     no_data = dict(data=None, rows=(), records=None, document=None)
     run = FineTuningRun(
-        tuned.settings,
-        OPTIMIZATION,
-        model,
+        settings=tuned.settings,
+        optimization=OPTIMIZATION,
+        model=model,
         class_weights=None,
         devices=Devices(None),
         **no_data,
