@@ -26,6 +26,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.p
 
 def options_of(text):
     """The work, the architecture and the options of time_xlnet.build."""
+    import repository  # finds the library
     import work as works
 
     from xlnet.settings.network import XLNetConfig
