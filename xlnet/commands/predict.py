@@ -16,8 +16,9 @@ from xlnet.support.errors import wrong
 
 @dataclasses.dataclass(frozen=True)
 class FileSettings(finetuning.FormSettings):
-    """How a file is read, and where the model runs."""
+    """Which model, how a file is read, and where the model runs."""
 
+    model_dir: str = required("directory of the fine-tuned model")
     own_module: Optional[str] = same_as(finetuning.TaskSettings, "own_module")
     # Columns of the file that are not called as in training.
     text_a_column: Optional[str] = same_as(
@@ -42,9 +43,8 @@ class FileSettings(finetuning.FormSettings):
 
 @dataclasses.dataclass(frozen=True)
 class PredictionSettings(FileSettings):
-    """xlnet predict: which model, which file, where to."""
+    """xlnet predict: which file, where to."""
 
-    model_dir: str = required("directory of the fine-tuned model")
     input: str = required(
         "files to predict, with or without labels: paths and patterns with commas between, also "
         "without the flag; -: standard input",
@@ -58,9 +58,8 @@ class PredictionSettings(FileSettings):
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationSettings(FileSettings):
-    """xlnet evaluate: which model, which file."""
+    """xlnet evaluate: which file."""
 
-    model_dir: str = required("directory of the fine-tuned model")
     input: Optional[str] = setting(
         None,
         "files with labels: paths and patterns with commas between, also without the flag; the dev "
@@ -116,7 +115,7 @@ def run(settings: Any, **todo: Any) -> None:
     known.load(settings.own_module)
     group = task_settings.group_of(document)
     # The settings are those of that program; the model's are used for those that are not given.
-    given = dict(todo, model_dir=settings.model_dir)
+    given = todo
     for field in dataclasses.fields(FileSettings):
         value = getattr(settings, field.name)
         if value is None or field.name in ("own_module", "device", "precision"):

@@ -32,7 +32,6 @@ class TaskData:
     """The data of a task that the settings of `tuned` ask for, for a model with a tokenizer."""
 
     def __init__(self, tuned: FineTunedTask, tokenizer: Tokenizer):
-        self._tuned = tuned
         self._settings, self._task = tuned.settings, tuned.task
         self.tokenizer = tokenizer
         self._layout = tuned.layout
@@ -49,13 +48,12 @@ class TaskData:
             paths += forms.each_path(forms.find_file(self._settings.data_dir, names))
         return paths
 
-    def digests(self, split: str) -> list[str]:
-        """The content of the files of a split."""
-        digests = []
+    def files_read(self, split: str) -> list[str]:
+        """The files that are read for a split."""
+        found: list[str] = []
         for path in self.paths(split):
-            for each in self._task.files_of(path):
-                digests.append(files.digest_of(each))
-        return digests
+            found += self._task.files_of(path)
+        return found
 
     def can_evaluate(self) -> bool:
         """Whether there is a file to evaluate on while training, or `eval_steps` is given: then a

@@ -147,7 +147,7 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
     resolved["spiece_model_file"] = os.path.join(settings.model_dir, SPIECE_NAME)
     resolved["model_config_path"] = os.path.join(settings.model_dir, CONFIG_NAME)
     read = {
-        "train": data.digests("train"),
+        "train": [files.digest_of(path) for path in data.files_read("train")],
         "code": own_code(settings),
     }
     document = dataclasses.replace(run.document, resolved=resolved, read=read)
@@ -287,15 +287,16 @@ def check_files(tuned: FineTunedTask, data: TaskData) -> None:
         raise wrong("patience", found, "evaluations while training")
     if not settings.output:
         return
-    paths = forms.each_path(settings.predict_file or "")
-    if not paths:
+    read: list[str] = []
+    for path in forms.each_path(settings.predict_file or ""):
+        read += task.files_of(path)
+    if not read:
         parts = expand_split(task, settings.predict_split)
         if len(parts) > 1:
             raise wrong("output", "one file", f"predict_dir for {', '.join(parts)}")
     if settings.data_dir or settings.named_files:
         for split in task.files.by_split:
-            paths += data.paths(split)
-    read = [each for path in paths for each in task.files_of(path)]
+            read += data.files_read(split)
     files.check_output(settings.output, read)
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, get_args
 from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
-from xlnet.settings.fields import check_value, field_of
+from xlnet.settings.fields import field_of
 from xlnet.settings.finetuning import FineTuningSettings, FormSettings, TaskSettings
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, CACHE, RUN_NAME, OptimizationSettings
@@ -124,18 +124,15 @@ def inherited_settings(
             # with reads and divides them as the run did.
             reads_files_of_run = settings.needs_data_dir and not settings.data_dir
             asked, of_run = settings, settings.do_train or reads_files_of_run
+            # A training chooses its threshold itself; what predicts has the chosen one.
+            chosen = (document.task or {}).get("threshold")
+            if chosen is not None and not settings.do_train:
+                resolved = {**document.resolved, "predict_threshold": chosen}
+                document = dataclasses.replace(document, resolved=resolved)
             (settings, network, optimization), different = run_document.inherit(
                 (settings, network, optimization), given, document, of_run=of_run
             )
             _check_form(asked, settings)
-            # A training chooses its threshold itself; what predicts has the chosen one.
-            chosen = (document.task or {}).get("threshold")
-            is_open = not settings.do_train and settings.predict_threshold is None
-            if is_open and chosen is not None:
-                field = field_of(settings, "predict_threshold")
-                check_value(field, chosen, document.path)
-                kept: dict[str, Any] = {"predict_threshold": chosen}
-                settings = dataclasses.replace(settings, **kept)
         if settings.do_train:
             run_document.refuse(document, different, settings.allow_changes)
         settings = with_own_files(settings, document.directory)

@@ -284,7 +284,7 @@ class TaskSettings(
 
     def check(self) -> None:
         super().check()
-        if not (self.do_train or self.do_eval or self.do_predict):
+        if not self.does_run:
             raise wrong(
                 "flags", "nothing to do", "--do_train, --do_eval or --do_predict"
             )
@@ -293,6 +293,11 @@ class TaskSettings(
                 raise wrong(name, "no do_predict", "it, too", "--do_predict")
         if self.patience and self.eval_steps == 0:
             raise wrong("patience", "no --eval_steps", "evaluations while training")
+
+    @property
+    def does_run(self) -> bool:
+        """Whether the run does more than make records."""
+        return self.do_train or self.do_eval or self.do_predict
 
     @property
     def threshold(self) -> float:
@@ -573,11 +578,6 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model
         """Whether `predict_file` is the `dev_file`, too, as in the original program."""
         evaluates = self.do_eval or self.do_train or self.do_prepro
         return evaluates and not self.dev_file and self.predict_file not in (None, "-")
-
-    @property
-    def does_run(self) -> bool:
-        """Whether the run does more than make records."""
-        return self.do_train or self.do_eval or self.do_predict
 
     def check(self) -> None:
         if self.does_run or not self.do_prepro:
