@@ -201,12 +201,12 @@ class Predictor:
         self.at_once = _BATCHES_AT_ONCE * batch_size
 
         def build() -> tuple[Tensors, Tensors]:
+            features = {}
             with tf.device("/cpu:0"):
                 inputs = placeholders(model.tuned, with_targets=True)
-            # Shapes of what is fed are unknown to TensorFlow's optimizer.
-            features = {}
-            for name, tensor in inputs.items():
-                features[name] = tf.ensure_shape(tensor, tensor.shape)
+                # Shapes of what is fed are unknown to TensorFlow's optimizer.
+                for name, tensor in inputs.items():
+                    features[name] = tf.ensure_shape(tensor, tensor.shape)
             return inputs, model.outputs(features, with_loss=True)
 
         self._copies = restored.copies("task", build)
