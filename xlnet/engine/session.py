@@ -18,7 +18,9 @@ from xlnet.engine.devices import Devices, divide_cores, without_registered_gradi
 from xlnet.support import errors
 from xlnet.support.errors import UserError
 
-Tensors = dict[str, tf.Tensor]  # by name
+# By name.
+Tensors = dict[str, tf.Tensor]
+Arrays = dict[str, np.ndarray]
 
 
 class Subgraph:
@@ -30,7 +32,7 @@ class Subgraph:
         self._inputs = inputs
         self._outputs = outputs
 
-    def outputs(self, features: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def outputs(self, features: Mapping[str, Any]) -> Arrays:
         """All outputs, by their names."""
         names = list(self._outputs)
         return dict(zip(names, self(names, features)))
@@ -135,8 +137,8 @@ class RestoredSession:
 
 
 def in_parallel(
-    copies: Sequence[Subgraph], batches: Iterable[dict[str, np.ndarray]]
-) -> Iterator[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
+    copies: Sequence[Subgraph], batches: Iterable[Arrays]
+) -> Iterator[tuple[Arrays, Arrays]]:
     """Yields batches and the outputs of each, in the order of the batches. Each copy of a subgraph
     has one of them in work."""
     if len(copies) == 1:  # in this thread, whose turn a server knows

@@ -19,7 +19,7 @@ from xlnet.corpus import record_files
 from xlnet.corpus.input_pipeline import POOL_BATCHES
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import train_step
-from xlnet.engine.session import RestoredSession, Tensors, in_parallel
+from xlnet.engine.session import Arrays, RestoredSession, Tensors, in_parallel
 from xlnet.model import heads, modeling
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.network import NetworkSettings, XLNetConfig
@@ -27,8 +27,6 @@ from xlnet.tasks import encoding
 from xlnet.tasks.contract import LossOptions, Predictions
 from xlnet.tasks.encoding import IDS, TokenCounts, batches_by_length
 from xlnet.tasks.task import Row
-
-Arrays = dict[str, np.ndarray]  # by name, [m, ...]
 
 # What of a batch to predict says to which rows its records belong, and how many tokens these have.
 OF_ROWS = ("index", "is_first", "tokens_read", "tokens")
@@ -48,9 +46,7 @@ class TaskModel:
     tuned: FineTunedTask
     network: NetworkSettings
 
-    def outputs(
-        self, features: dict[str, tf.Tensor], with_loss: bool = False
-    ) -> dict[str, tf.Tensor]:
+    def outputs(self, features: Tensors, with_loss: bool = False) -> Tensors:
         """The outputs of the task's head: dict of tensors [B, ...]. with_loss: also the `loss` of
         each record, [B], for which labels are read; without a label it is that of label 0."""
         task = self.tuned.task
@@ -64,7 +60,7 @@ class TaskModel:
 
     def training_loss(
         self,
-        features: dict[str, tf.Tensor],
+        features: Tensors,
         seed: tf.Tensor,
         options: LossOptions,
         device: str | None = None,
@@ -77,7 +73,7 @@ class TaskModel:
 
     def _logits(
         self,
-        features: dict[str, tf.Tensor],
+        features: Tensors,
         seed: tf.Tensor | None = None,
         device: str | None = None,
     ) -> tuple[heads.HeadBuilder, Any]:
@@ -126,9 +122,7 @@ class TaskModel:
 # ---- features and outputs of records
 
 
-def placeholders(
-    tuned: FineTunedTask, with_targets: bool = False
-) -> dict[str, tf.Tensor]:
+def placeholders(tuned: FineTunedTask, with_targets: bool = False) -> Tensors:
     """The features of records, by name: for any batch size, and for any length where there is one
     value for each token. with_targets: also those that the loss alone depends on."""
     task, length = tuned.task, tuned.layout.max_seq_length
