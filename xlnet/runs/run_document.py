@@ -212,13 +212,12 @@ def values_of(groups: Sequence[Settings]) -> dict[str, Any]:
 
 
 def changed(groups: Sequence[Settings]) -> str:
-    """The settings of the run and of its model that differ from their defaults, for the banner."""
+    """The settings that differ from their defaults, for the banner."""
     found = []
     for group in groups:
         for field in dataclasses.fields(group):
             value = getattr(group, field.name)
-            is_changed = value not in (None, default_of(field))
-            if is_changed and field.metadata["belongs_to"]:
+            if value not in (None, default_of(field)):
                 found.append(f"{field.name}={value}")
     return " ".join(found) or "defaults"
 
