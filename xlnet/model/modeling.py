@@ -415,7 +415,6 @@ def transformer_xl(
     attn_type: str = "bi",
     seed: tf.Tensor | None = None,
     first_row: tf.Tensor | None = None,
-    token_scale: tf.Tensor | None = None,
 ) -> Outputs:
     """Runs the network in variable scope `transformer`.
 
@@ -435,7 +434,6 @@ def transformer_xl(
       seed: of dropout in training, see `stateless_random`.
       first_row: an int or a scalar, the index of batch element 0 in the global batch, so that a
         micro-batch has the dropout masks of its part. None: batch elements have no index.
-      token_scale: float32 [B,Q], factors of the tokens' embeddings; None: all 1.
     """
     net = LayerContext(config, run, seed, first_row)
     with tf.variable_scope("transformer"):
@@ -444,8 +442,6 @@ def transformer_xl(
 
         # Begin the two streams: h with the embeddings of the tokens, g with one learned vector.
         table, h, g = embed(net, input_ids, query)
-        if token_scale is not None:
-            h *= net.cast(token_scale)[:, :, None]
         h = net.dropout(h, run.dropout)
         if g is not None:
             g = net.dropout(g, run.dropout)
