@@ -80,24 +80,20 @@ def read(
 
     # Find the checkpoint. The directory of its other files is its own, as `best/` has copies of
     # them, or that of the run.
-    if os.path.isdir(path):
-        found = best_checkpoint.best_or_newest(path)
-        prefix = found[1] if found else checkpoint.resolve(path, "model_dir")
-    else:
-        prefix = checkpoint.resolve(path, "model_dir")
+    found = best_checkpoint.best_or_newest(path) if os.path.isdir(path) else None
+    prefix = found[1] if found else checkpoint.resolve(path, "model_dir")
     home = os.path.dirname(prefix) or "."
     run = run_document.read(home)
     if run is None and os.path.isdir(path):
         home, run = path, run_document.read(path)
-    is_tuned = run is not None and run.task is not None
-    if is_tuned:
-        given["model_dir"] = home
+    trained = run if run and run.task is not None else None
 
     # The settings, the architecture and the vocabulary that hold.
     settings: Any = TaskSettings(**given)
-    if run and is_tuned:
-        with run_document.malformed_as_user_error(run.path):
-            settings, network = _inherited(run, network, given)
+    if trained:
+        given["model_dir"] = home
+        with run_document.malformed_as_user_error(trained.path):
+            settings, network = _inherited(trained, network, given)
     elif run:
         (network,), _ = run_document.inherit((network,), (), run, of_run=False)
     settings = task_settings.with_own_files(settings, home)
@@ -107,14 +103,14 @@ def read(
     config = XLNetConfig(json_path=settings.model_config_path)
     tokenizer = task_settings.read_vocabulary(settings, config)
     checkpoint.check_config(prefix, config)
-    if not (run and is_tuned):
+    if not trained:
         return LoadedModel(
             prefix, config, tokenizer, network, None, _objective(run), run
         )
 
     # The task, which must be what the weights were trained for.
-    with run_document.malformed_as_user_error(run.path):
-        task = task_settings.task_of_run(settings, run)
+    with run_document.malformed_as_user_error(trained.path):
+        task = task_settings.task_of_run(settings, trained)
         document = task_settings.document_of(settings, network, task, tokenizer)
         task_settings.check_trained_for(home, document, settings)
     return LoadedModel(
