@@ -10,7 +10,6 @@ import collections
 import dataclasses
 import hashlib
 import itertools
-import json
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -237,8 +236,10 @@ class TableReader(TaskFields):
         for name, value in self.published.rows_where.items():
             if name in cells and forms.to_text(cells[name]).strip() != value:
                 return False
-        labels = {str(cells.get(name)).strip() for name in self.columns.label}
-        return not labels.intersection(self.published.skipped_labels)
+        for name in self.columns.label:
+            if str(cells.get(name)).strip() in self.published.skipped_labels:
+                return False
+        return True
 
     def _check_columns(
         self, path: str, need_labels: bool, names: Sequence[str]
@@ -288,7 +289,8 @@ class TableReader(TaskFields):
         query = forms.to_text(cells.get(columns.query)) or None
         group = forms.to_text(cells.get(columns.group)) or None
         name = forms.to_text(id)
-        if not is_text(json.dumps([name, query, pairs], ensure_ascii=False)):
+        read = itertools.chain([name, query], *pairs)
+        if not is_text("".join(filter(None, read))):
             raise ValueError(NOT_TEXT)
         label = None
         try:

@@ -98,16 +98,13 @@ class Spans(Task):
                 gold = {"text": gold}
             text = forms.to_text(gold.get("text"))
             start = forms.to_text(gold.get("answer_start"))
-            number = forms.to_number(start)
             if not text.strip():
                 raise ValueError("found an empty answer, expected a text")
-            if (
-                start and not number.is_integer()
-            ):  # pandas writes 9.0 where rows have gaps
-                expected = "an integer"
-                raise ValueError(
-                    f"found {start!r} as answer_start, expected {expected}"
-                )
+            # pandas writes 9.0 where rows have gaps
+            number = forms.to_number(start)
+            if start and not number.is_integer():
+                what = f"found {start!r} as answer_start"
+                raise ValueError(f"{what}, expected an integer")
             found.append(GoldAnswer(text, int(number) if start else None))
         return tuple(found)
 
