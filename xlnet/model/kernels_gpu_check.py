@@ -90,24 +90,19 @@ def difference(
     positions = np.sort(drawn, axis=1)
     of_memory = np.full((_BATCH, _MEMORY), modeling.RANK_OF_MEMORY)
 
+    of_queries = [_BATCH, _HEADS, queries, head_size]
+    of_keys = [_BATCH, _HEADS, num_keys, head_size]
+    of_distances = [_BATCH, _HEADS, num_keys + _LENGTH, head_size]
+    bias = [_HEADS, 1, head_size]
+    # Of q, k, v, k_r; r_w, r_r, r_s, seg_embed; the gradient of the output.
+    shapes = [of_queries, of_keys, of_keys, of_distances]
+    shapes += [bias, bias, bias, [2, *bias], of_queries]
+
     with tf.Graph().as_default(), tf.Session(config=config) as session:
-
-        def normal(*shape: int) -> tf.Tensor:
-            return tf.cast(tf.constant(rng.randn(*shape)), DTYPES[precision])
-
-        of_queries = _BATCH, _HEADS, queries, head_size
-        of_keys = _BATCH, _HEADS, num_keys, head_size
-        inputs = [
-            normal(*of_queries),  # q
-            normal(*of_keys),  # k
-            normal(*of_keys),  # v
-            normal(_BATCH, _HEADS, num_keys + _LENGTH, head_size),  # k_r
-            normal(_HEADS, 1, head_size),  # r_w
-            normal(_HEADS, 1, head_size),  # r_r
-            normal(_HEADS, 1, head_size),  # r_s
-            normal(2, _HEADS, 1, head_size),  # seg_embed
-            normal(*of_queries),  # the gradient of the output
-        ]
+        inputs = []
+        for shape in shapes:
+            values = tf.constant(rng.randn(*shape))
+            inputs.append(tf.cast(values, DTYPES[precision]))
         mask = Mask(
             key_rank=tf.constant(np.concatenate([of_memory, rank], axis=1)),
             query_rank=tf.constant(np.take_along_axis(rank, positions, axis=1)),
