@@ -33,8 +33,8 @@ MASK_EMBEDDING = "model/transformer/mask_emb/mask_emb"
 LM_BIAS = "model/lm_loss/bias"
 _TIED_OUTPUT = "lm_loss.weight"  # in old files there: a copy of the word embedding
 
-# How a variable of ours is stored there.
-_SAME, _TRANSPOSED = "same", "transposed"
+# How a variable of ours is stored there, if not as it is here ("same").
+_TRANSPOSED = "transposed"
 _STACKED = "stacked"  # [L,...] over the L tensors of the layers
 _TIED = "tied"  # each of the L tensors is equal to it
 

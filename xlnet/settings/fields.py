@@ -93,16 +93,6 @@ def required(help: str, **limits: Any) -> Any:
     return setting(REQUIRED, help, **limits)
 
 
-def share(default: Optional[float], help: str, **more: Any) -> Any:
-    """A `setting` from 0 to 1."""
-    return setting(default, help, minimum=0.0, maximum=1.0, **more)
-
-
-def rate(default: float, help: str, **more: Any) -> Any:
-    """A `setting` from 0 to below 1."""
-    return setting(default, help, minimum=0.0, below=1.0, **more)
-
-
 def same_as(group: type, name: str, **changes: Any) -> Any:
     """The setting `name` of another group, with `changes` of the arguments of `setting`."""
     field = field_of(group, name)

@@ -5,7 +5,7 @@ import dataclasses
 from typing import ClassVar, Optional, Union, cast
 
 from xlnet.settings.data import TextSettings
-from xlnet.settings.fields import HelpGroup, Settings, same_as, setting, share
+from xlnet.settings.fields import HelpGroup, Settings, same_as, setting
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings, RunSettings
 from xlnet.support.errors import wrong
@@ -256,10 +256,12 @@ class TaskSettings(
         "weights of the labels in the loss: balanced, or label:weight,...; all 1 if not given",
         help_group=HelpGroup.REGULARIZATION,
     )
-    label_smoothing: float = share(
+    label_smoothing: float = setting(
         0.0,
         "probability spread evenly over all labels; 0: off",
         help_group=HelpGroup.REGULARIZATION,
+        minimum=0.0,
+        maximum=1.0,
     )
     cls_scope: Optional[str] = setting(
         None,

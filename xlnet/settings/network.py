@@ -10,7 +10,6 @@ from xlnet.settings.fields import (
     Settings,
     check_limits,
     check_value,
-    rate,
     required,
     same_as,
     setting,
@@ -110,8 +109,12 @@ class NetworkSettings(Settings, help_group=HelpGroup.REGULARIZATION):
     """How the network is initialized and regularized."""
 
     # Against overfitting.
-    dropout: float = rate(0.1, "dropout rate of hidden states")
-    dropatt: float = rate(0.1, "dropout rate of attention probabilities")
+    dropout: float = setting(
+        0.1, "dropout rate of hidden states", minimum=0.0, below=1.0
+    )
+    dropatt: float = setting(
+        0.1, "dropout rate of attention probabilities", minimum=0.0, below=1.0
+    )
     # The initial weights, and how far apart positions may be.
     init: str = setting(
         "normal",

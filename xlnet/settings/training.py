@@ -4,7 +4,7 @@ import dataclasses
 import math
 from typing import Optional
 
-from xlnet.settings.fields import HelpGroup, Settings, rate, required, setting, share
+from xlnet.settings.fields import HelpGroup, Settings, required, setting
 from xlnet.support import files
 from xlnet.support.errors import wrong
 
@@ -108,10 +108,12 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
         "schedule of the learning rate after warm-up",
         choices=("poly", "cos", "constant"),
     )
-    min_lr_ratio: float = share(
+    min_lr_ratio: float = setting(
         0.001,
         "final learning rate as a fraction of the peak",
         help_group=HelpGroup.ORIGINAL,
+        minimum=0.0,
+        maximum=1.0,
     )
     # AdamW.
     weight_decay: float = setting(
@@ -129,10 +131,12 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
         "lowest; 1: off",
         minimum=0.0,
     )
-    ema_decay: float = rate(
+    ema_decay: float = setting(
         0.0,
         "decay per step of the exponential moving average (EMA) of the weights, such as 0.999; 0: "
         "none",
+        minimum=0.0,
+        below=1.0,
     )
     legacy_optimizer: bool = setting(
         False,
