@@ -116,6 +116,28 @@ def test_memory_matters_and_is_saved_beside_each_checkpoint(place, trained):
     assert "memory-5-0.npy cannot be read: EOF" in done.stderr
 
 
+@pytest.mark.slow
+def test_starts_from_weights_without_slots(place, trained):
+    done = train(
+        place,
+        "warm",
+        train_steps=1,
+        warmup_steps=0,
+        learning_rate=1e-30,
+        init_checkpoint=place / "whole" / "latest",
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(
+        r"started from \S+model\.ckpt-4: (\d+) of \1 variables", done.stdout
+    )
+    before, after = weights(place, "whole"), weights(place, "warm")
+    for name, value in before.items():
+        if "Adam" not in name and name != "global_step":
+            np.testing.assert_allclose(
+                after[name], value, rtol=0, atol=1e-29, err_msg=name
+            )
+
+
 def manifest_of(split=None, content="x", digest="a"):
     """A manifest whose records have this digest."""
     made = dict(split=split, input_content=content)

@@ -35,6 +35,7 @@ class TargetSettings(Settings):
     factorization_order: str = same_as(PretrainingSettings, "factorization_order")
     own_module: Optional[str] = same_as(PretrainingSettings, "own_module")
     mask_mode: str = same_as(PretrainingSettings, "mask_mode")
+    max_ngram: int = same_as(PretrainingSettings, "max_ngram")
     mask_alpha: int = same_as(PretrainingSettings, "mask_alpha")
     mask_beta: int = same_as(PretrainingSettings, "mask_beta")
 
@@ -68,8 +69,8 @@ def inspect(settings: InspectionSettings) -> None:
     """Shows pretraining records as xlnet pretrain will see them.
 
     Targets and factorization orders are those that training samples with the same settings: seed,
-    num_predict, perm_size, factorization_order, mask_mode, mask_alpha, mask_beta. An objective
-    that chooses its own targets, such as causal, is refused.
+    num_predict, perm_size, factorization_order, mask_mode, max_ngram, mask_alpha, mask_beta. An
+    objective that chooses its own targets, such as causal, is refused.
 
     Examples:
       xlnet data inspect --input=records --num_predict=85
@@ -172,6 +173,7 @@ def masks(settings: MaskSettings) -> None:
         mask_alpha=settings.mask_alpha,
         mask_beta=settings.mask_beta,
         mask_mode=settings.mask_mode,
+        max_ngram=settings.max_ngram,
         factorization_order=settings.factorization_order,
     )
     permutation.check(2 * _MOST_TOKENS)

@@ -6,7 +6,6 @@ what a checkpoint of ours is, and `describe_theirs` turns them into a document a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -70,33 +69,31 @@ _BEAMS = ("start_n_top", "end_n_top")  # of questions: options of our task
 _SHARED = ("clamp_len", "mem_len", "same_length")  # settings here under the same name
 
 # The entries, with that library's values of what a file leaves out.
-DEFAULTS: Mapping[str, Any] = json.loads("""
-{
-  "architectures": null,
-  "attn_type": "bi",
-  "bi_data": false,
-  "clamp_len": -1,
-  "d_head": null,
-  "d_inner": 4096,
-  "d_model": 1024,
-  "end_n_top": 5,
-  "ff_activation": "gelu",
-  "id2label": {"0": "LABEL_0", "1": "LABEL_1"},
-  "layer_norm_eps": 1e-12,
-  "mem_len": null,
-  "model_type": null,
-  "n_head": 16,
-  "n_layer": 24,
-  "problem_type": null,
-  "same_length": false,
-  "start_n_top": 5,
-  "summary_activation": "tanh",
-  "summary_type": "last",
-  "summary_use_proj": true,
-  "untie_r": true,
-  "vocab_size": 32000
+DEFAULTS: Mapping[str, Any] = {
+    "architectures": None,
+    "attn_type": "bi",
+    "bi_data": False,
+    "clamp_len": -1,
+    "d_head": None,
+    "d_inner": 4096,
+    "d_model": 1024,
+    "end_n_top": 5,
+    "ff_activation": "gelu",
+    "id2label": {"0": "LABEL_0", "1": "LABEL_1"},
+    "layer_norm_eps": 1e-12,
+    "mem_len": None,
+    "model_type": None,
+    "n_head": 16,
+    "n_layer": 24,
+    "problem_type": None,
+    "same_length": False,
+    "start_n_top": 5,
+    "summary_activation": "tanh",
+    "summary_type": "last",
+    "summary_use_proj": True,
+    "untie_r": True,
+    "vocab_size": 32000,
 }
-""")
 
 
 def read(given: Mapping[str, Any], path: str) -> dict[str, Any]:

@@ -292,6 +292,7 @@ def choose_permutation(
         mask_alpha=settings.mask_alpha,
         mask_beta=settings.mask_beta,
         mask_mode=settings.mask_mode,
+        max_ngram=settings.max_ngram,
         factorization_order=settings.factorization_order,
     )
     permutation.check(seq_len)
@@ -319,7 +320,8 @@ def with_attention(
 
     try:
         # From this version on XLA launches programs that it is given.
-        is_new = tf2.__version__ >= "2.21"
+        major, minor = tf2.__version__.split(".")[:2]
+        is_new = (int(major), int(minor)) >= (2, 21)
         if not capability or not used.xla or not is_new:
             found = f"{used.description}, xla {used.xla}, TensorFlow {tf2.__version__}"
             expected = "NVIDIA GPUs of one kind, --xla and TensorFlow 2.21"

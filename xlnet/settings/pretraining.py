@@ -102,9 +102,15 @@ class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
     )
     mask_mode: str = setting(
         "whole_word",
-        "what is predicted together: n-grams of one to five words, n words with the weight 1/n; "
-        "single tokens; or n pieces by the rule of the original",
+        "what is predicted together: n-grams of up to max_ngram words; single tokens; or n pieces "
+        "by the rule of the original",
         choices=("whole_word", "token", "legacy"),
+        belongs_to="model",
+    )
+    max_ngram: int = setting(
+        5,
+        "words of an n-gram, at most; n words have the weight 1/n",
+        minimum=1,
         belongs_to="model",
     )
     mask_alpha: int = setting(
