@@ -33,7 +33,13 @@ def folder(place, tmp_path):
 
 
 def test_a_sequence_is_read_by_its_place_alone(folder):
+    manifest = Manifest.read(str(folder))
+    manifest.verify(str(folder))
     path, places = spoil(folder, range(7))
+    with pytest.raises(UserError) as error:
+        manifest.verify(str(folder))
+    said = f"{path}: found another checksum, expected that of manifest.json"
+    assert str(error.value).startswith(said) and "\n" not in str(error.value)
     with open(path, "rb") as f:
         f.seek(places[7])
         expected = f.read(places[1])

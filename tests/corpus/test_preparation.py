@@ -73,11 +73,6 @@ def assert_as_made_at_once(settings):
     assert content(fresh.save_dir) == content(settings.save_dir)
 
 
-def make_tasks(settings):
-    for task in range(settings.num_task):
-        preparation.make_records(dataclasses.replace(settings, task=task))
-
-
 @contextlib.contextmanager
 def stopped_after(monkeypatch, count):
     """An interrupt instead of the rename after `count` ones."""
@@ -273,11 +268,9 @@ def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path):
         text = f.read()
     for name, part in (("a", text), ("b", text[: len(text) // 5])):
         (tmp_path / (name + ".txt.gz")).write_bytes(gzip.compress(part, 0))
-    make_tasks(
-        dataclasses.replace(
-            settings, input_glob=str(tmp_path / "*.gz"), num_task=2, num_streams=2
-        )
-    )
+    for task in range(2):
+        shared = dict(input_glob=str(tmp_path / "*.gz"), num_task=2, num_streams=2)
+        preparation.make_records(dataclasses.replace(settings, task=task, **shared))
     merged = preparation.merge(settings.save_dir).manifest
     lengths = [stream["windows"] for stream in merged.streams]
     kept = merged.num_streams * merged.windows_per_stream / sum(lengths)
@@ -287,19 +280,12 @@ def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path):
     )
 
 
-# Beam: in an environment that has it.
-
-
-@pytest.fixture
-def beam():
-    return pytest.importorskip(
+@pytest.mark.slow
+def test_a_runner_that_ends_without_its_work_is_noticed(settings, monkeypatch):
+    """As Dask's does when its cluster is gone."""
+    beam = pytest.importorskip(
         "xlnet.corpus.beam", reason="Apache Beam is an extra: pip install '.[beam]'"
     )
-
-
-@pytest.mark.slow
-def test_a_runner_that_ends_without_its_work_is_noticed(beam, settings, monkeypatch):
-    """As Dask's does when its cluster is gone."""
     create = beam.beam.Create
     with monkeypatch.context() as patched:
         patched.setattr(beam.beam, "Create", lambda _: create([]))  # no step is called

@@ -291,16 +291,3 @@ def test_files_that_are_not_what_their_names_say_are_refused(tmp_path):
         read(path)
     with pytest.raises(UserError, match="cannot be read: Is a directory"):
         list(reading.read_chunk(reading.Chunk(str(tmp_path), 0, 10), settings(), None))
-
-
-@pytest.mark.parametrize(
-    "values, message",
-    [
-        (dict(heldout_share=0.0), "heldout_share: found 0.0"),
-        (dict(encoding="utf-16"), "encoding: found 'utf-16', expected"),
-        (dict(encoding="utf-81"), "encoding: found 'utf-81'"),
-    ],
-)
-def test_settings_that_do_not_fit_are_refused(values, message):
-    with pytest.raises(UserError, match=message):
-        settings(**values).check()

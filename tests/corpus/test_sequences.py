@@ -7,7 +7,6 @@ import pytest
 from helpers.sequences import (
     BOTH,
     EOD,
-    EOP,
     REUSE_LEN,
     SEQ_LEN,
     TOKENIZER,
@@ -75,14 +74,6 @@ def test_streams_without_a_sequence_are_refused():
     ):
         plan_streams(100, num_streams=8)
     assert plan_streams(116, num_streams=8).sequences == 1
-
-
-def test_words_backward_begin_at_their_last_piece():
-    ids = [10, 12, 15, 11, EOP, 18, 13, EOD]  # 12, 15, 18 continue a word
-    forward, backward = readings(make_tokens(ids, np.array([5, 3])))
-    assert forward.words.astype(int).tolist() == [1, 0, 0, 1, 1, 1, 1, 1]
-    assert backward.ids.tolist() == [EOD, 13, 18, EOP, 11, 15, 12, 10]
-    assert backward.words.astype(int).tolist() == [1, 1, 1, 1, 1, 1, 0, 0]
 
 
 # Blocks and passes.
@@ -266,8 +257,9 @@ def test_punctuation_and_special_tokens_are_words_of_their_own():
     vocabulary = types.SimpleNamespace(is_word_start=starts, stands_alone=alone)
     tokens = make_tokens(ids, np.array([len(ids)]))
     forward, backward = (
-        sequences.read(tokens, direction, vocabulary).words for direction in (0, 1)
+        sequences.read(tokens, direction, vocabulary) for direction in (0, 1)
     )
-    assert forward.astype(int).tolist() == [1, 1, 0, 1, 1, 1, 1]
+    assert forward.words.astype(int).tolist() == [1, 1, 0, 1, 1, 1, 1]
     # Read from the end a word begins at its last piece.
-    assert backward.astype(int).tolist() == [1, 1, 1, 1, 1, 0, 1]
+    assert backward.ids.tolist() == ids[::-1]
+    assert backward.words.astype(int).tolist() == [1, 1, 1, 1, 1, 0, 1]
