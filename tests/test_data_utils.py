@@ -71,18 +71,10 @@ def text_ids(workspace):
     return model, parts
 
 
-def stream_text(sequences):
-    """The tokens that a stream's reused parts spell, one after the other."""
-    return sequences["input"][:, :REUSE_LEN].ravel().tolist()
-
-
 def test_manifest_describes_the_files(workspace, made, text_ids):
     manifest, sequences = made
-    assert (manifest.seq_len, manifest.reuse_len, manifest.num_streams) == (
-        SEQ_LEN,
-        REUSE_LEN,
-        4,
-    )
+    shape = manifest.seq_len, manifest.reuse_len, manifest.num_streams
+    assert shape == (SEQ_LEN, REUSE_LEN, 4)
     assert (manifest.documents, manifest.vocab_size, manifest.bi_data) == (12, 80, True)
     assert manifest.tokens == sum(map(len, text_ids[1]))
     for i, stream in enumerate(manifest.streams):
@@ -107,14 +99,9 @@ def test_streams_spell_the_text_in_both_directions(made, text_ids):
     for stream, expected in enumerate(
         [ids[:half], ids[:half][::-1], ids[half : 2 * half], ids[half : 2 * half][::-1]]
     ):
-        text = stream_text(sequences[stream, 0])
+        text = sequences[stream, 0]["input"][:, :REUSE_LEN].ravel().tolist()
         assert text == expected[: len(text)]
         assert len(expected) - len(text) < SEQ_LEN  # no more sequences would fit
-
-
-def read_manifest(workspace, directory):
-    with open(workspace.path(directory, "manifest.json"), encoding="utf-8") as f:
-        return json.load(f)
 
 
 def test_one_seed_gives_the_same_bytes_for_any_number_of_workers(workspace, made):
@@ -122,12 +109,9 @@ def test_one_seed_gives_the_same_bytes_for_any_number_of_workers(workspace, made
         *SHAPE, "--num_streams=4", "--num_passes=2", "--num_workers=3", save_dir="again"
     )
     assert done.returncode == 0, done.stderr
-    assert read_manifest(workspace, "again") == read_manifest(
-        workspace, "out"
-    )  # with checksums
-    assert sorted(os.listdir(workspace.path("again"))) == sorted(
-        os.listdir(workspace.path("out"))
-    )
+    again, out = workspace.path("again"), workspace.path("out")
+    assert Manifest.read(again) == Manifest.read(out)  # with checksums
+    assert sorted(os.listdir(again)) == sorted(os.listdir(out))
 
 
 @pytest.mark.parametrize(
@@ -180,26 +164,13 @@ def test_the_default_of_reuse_len_leaves_room_for_two_segments(seq_len, reuse_le
     assert settings.resolved().reuse_len == reuse_len
 
 
-@pytest.fixture
-def preset(tmp_path):
-    path = tmp_path / "preset.json"
-    path.write_text(
-        json.dumps(
-            dict(
-                seq_len=32,
-                reuse_len=16,
-                train_batch_size=6,
-                mem_len=24,
-                learning_rate=1e-3,
-                model_config_path="tiny.json",
-            )
-        )
+def test_records_for_a_preset_are_what_it_trains_on(workspace, tmp_path):
+    preset = dict(seq_len=32, reuse_len=16, train_batch_size=6, mem_len=24)
+    preset.update(learning_rate=1e-3, model_config_path="tiny.json")
+    (tmp_path / "preset.json").write_text(json.dumps(preset))
+    done = workspace.run(
+        f"--config={tmp_path / 'preset.json'}", save_dir=tmp_path / "out"
     )
-    return str(path)
-
-
-def test_records_for_a_preset_are_what_it_trains_on(workspace, preset, tmp_path):
-    done = workspace.run("--config=" + preset, save_dir=tmp_path / "out")
     assert done.returncode == 0, done.stderr
     manifest = Manifest.read(str(tmp_path / "out"))
     assert (manifest.seq_len, manifest.reuse_len, manifest.num_streams) == (32, 16, 6)

@@ -24,17 +24,8 @@ pytestmark = pytest.mark.slow
 
 BUILD = "from setuptools import build_meta; print(build_meta.build_%s(%r))"
 NOT_BUILT = shutil.ignore_patterns(
-    ".git",
-    ".site",
-    ".venv*",
-    "__pycache__",
-    "*.egg-info",
-    "build",
-    "dist",
-    "site",
-    "sample_run",
-    ".hypothesis",
-    ".coverage*",
+    *".git .site .venv* __pycache__ *.egg-info build dist site sample_run".split(),
+    *(".hypothesis", ".coverage*"),
 )
 
 
@@ -80,20 +71,9 @@ class Environment:
             next(folder.glob("lib/python*/site-packages")),
         )
         subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "pip",
-                "--python",
-                self.bin / "python",
-                "install",
-                "--no-deps",
-                "--no-index",
-                "--no-compile",
-                "--quiet",
-                "--disable-pip-version-check",
-                wheel,
-            ],
+            [sys.executable, "-m", "pip", "--python", self.bin / "python", "install"]
+            + ["--no-deps", "--no-index", "--no-compile", "--quiet"]
+            + ["--disable-pip-version-check", wheel],
             check=True,
         )
         (self.site / "dependencies.pth").write_text("\n".join(site.getsitepackages()))
@@ -205,21 +185,14 @@ def test_each_package_that_is_imported_is_required():
     assert count > 20
 
 
-def plain(line):
-    """A requirement without blanks, brackets, quotes, remarks."""
-    return re.sub(r"[\s\"'()]", "", line.split("#")[0])
-
-
-LOCKED = ROOT / "scripts" / "locked"
-
-
 # Of each list the oldest and the newest Python.
 LISTS = [("2.15", "3.9"), ("2.15", "3.11"), ("2.21", "3.10"), ("2.21", "3.13")]
 
 
 def locked(name, tensorflow, version):
     """What a list of packages has for a Python on Linux: name to version."""
-    text = (LOCKED / (f"{name}-{tensorflow}.txt")).read_text(encoding="utf-8")
+    path = ROOT / "scripts" / "locked" / f"{name}-{tensorflow}.txt"
+    text = path.read_text(encoding="utf-8")
     lines = [
         line.split(" --hash=")
         for line in text.replace("\\\n", "").splitlines()
@@ -255,8 +228,9 @@ def test_locked_packages_are_those_that_are_required(name, inputs, tensorflow, v
     assert found["tensorflow"].startswith(tensorflow)
     for path in inputs:
         for line in (ROOT / path).read_text(encoding="utf-8").splitlines():
-            if plain(line) and not line.startswith("-r"):
-                required = Requirement(line.split("#")[0])
+            line = line.split("#")[0].strip()
+            if line and not line.startswith("-r"):
+                required = Requirement(line)
                 if not required.marker or required.marker.evaluate(where):
                     assert required.specifier.contains(found[required.name]), line
 
@@ -293,15 +267,9 @@ def test_presets_by_name_and_a_run(installed, place, tmp_path):
     ]
     done = installed.run(
         "xlnet pretrain",
-        "--config=tiny",
-        "--record_info_dir=records",
-        "--train_steps=1",
-        "--warmup_steps=0",
+        *"--config=tiny --record_info_dir=records --train_steps=1 --warmup_steps=0".split(),
+        *"--n_layer=1 --d_inner=8 --num_predict=8 --device=cpu".split(),
         f"--n_token={vocab_size}",
-        "--n_layer=1",
-        "--d_inner=8",
-        "--num_predict=8",
-        "--device=cpu",
         cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr

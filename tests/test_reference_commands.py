@@ -196,16 +196,10 @@ def prepared(monkeypatch):
 
 def test_pretraining_on_a_tpu(place, records, monkeypatch, prepared):
     done = run(place, monkeypatch, TPU, **dict(TINY, model_dir="tpu"))
-    assert noted(done) == {
-        "d_embed",
-        "tpu_zone",
-        "gcp_project",
-        "master",
-        "track_mean",
-        "num_passes",
-        "iterations",
-        "summary_type",
-    }
+    assert noted(done) == set(
+        "d_embed tpu_zone gcp_project master track_mean num_passes iterations "
+        "summary_type".split()
+    )
 
 
 FINETUNE = dict(

@@ -46,15 +46,10 @@ def held_out(text):
 def test_any_checkpoint_is_evaluated_without_training(place, trained):
     """What was trained says how targets are drawn; a flag goes before it. Nothing is written."""
     before = sorted((place / "whole").rglob("*"))
-    bare = dict(
-        model_config_path=None,
-        train_steps=None,
-        warmup_steps=None,
-        mem_len=None,
-        perm_size=None,
-        num_predict=None,
-        do_eval=True,
+    bare = dict.fromkeys(
+        "model_config_path train_steps warmup_steps mem_len perm_size num_predict".split()
     )
+    bare["do_eval"] = True
     done = train(place, "whole", eval_record_info_dir=place / "heldout", **bare)
     assert done.returncode == 0, done.stderr
     assert held_out(done.stdout) == held_out(trained.stdout)[-1:]
@@ -236,20 +231,14 @@ def test_what_is_not_pretrained_with_this_vocabulary_is_refused(place, trained):
     done = train(place, "refused", init_checkpoint=place / "foreign")
     assert "init_checkpoint: " in done.stderr and "another vocabulary" in done.stderr
     kept.write_text(json.dumps(dict(json.loads(kept.read_text()), task={})))
+    foreign = dict(do_eval=True, init_checkpoint=place / "foreign")
     for flag, done in (
-        (
-            "init_checkpoint",
-            train(place, "refused", do_eval=True, init_checkpoint=place / "foreign"),
-        ),
+        ("init_checkpoint", train(place, "refused", **foreign)),
         ("model_dir", train(place, "foreign")),
         ("model_dir", train(place, "foreign", learning_rate=0.5)),
     ):
-        assert (
-            "{}: {}: found a fine-tuned model (by {}), expected a pretrained one".format(
-                flag, place / "foreign", kept
-            )
-            in done.stderr
-        )
+        said = f"{flag}: {place / 'foreign'}: found a fine-tuned model (by {kept}), "
+        assert said + "expected a pretrained one" in done.stderr
     assert not (place / "refused").exists()
 
 
@@ -276,12 +265,7 @@ def test_remote_records_train_as_those_on_a_disk(place):
     assert remote.returncode == 0, remote.stderr
     here = train(place, "here", eval_record_info_dir=place / "heldout", eval_steps=2)
     assert losses(remote.stdout) == losses(here.stdout) != []
-    refused = command.run(
-        "train_gpu.py",
-        *(
-            flag
-            for flag in flags_of(place, "none", record_info_dir="ram://heldout")
-            if not flag.startswith("--model_dir")
-        ),
-    )
+    flags = flags_of(place, "none", record_info_dir="ram://heldout")
+    flags = [flag for flag in flags if not flag.startswith("--model_dir")]
+    refused = command.run("train_gpu.py", *flags)
     assert "model_dir: found none, expected one: ram://heldout is not" in refused.stderr

@@ -95,18 +95,9 @@ def test_averages_are_read_from_the_first_update_on(tmp_path, counts, is_read):
 def test_a_run_starts_from_the_weights_that_every_other_reader_takes(graph, tmp_path):
     """The EMA, as inference and `best/` do; a weight that was frozen has none."""
     prefix = str(tmp_path / "model.ckpt-3")
-    checkpoint.write_arrays(
-        prefix,
-        {
-            name: np.full([2], value, "f4")
-            for name, value in (
-                ("model/w", 1),
-                ("model/w/average", 2),
-                ("model/w/Adam", 3),
-                ("model/frozen", 4),
-            )
-        },
-    )
+    names = ("model/w", "model/w/average", "model/w/Adam", "model/frozen")
+    arrays = {name: np.full([2], value, "f4") for value, name in enumerate(names, 1)}
+    checkpoint.write_arrays(prefix, arrays)
     variables = [
         tf.get_variable(name, [2], use_resource=True)
         for name in ("model/w", "model/frozen")
@@ -117,14 +108,9 @@ def test_a_run_starts_from_the_weights_that_every_other_reader_takes(graph, tmp_
             v.op.name: value.tolist()
             for v, value in zip(variables, session.run(variables))
         }
-        assert (
-            found
-            == {"model/w": [2, 2], "model/frozen": [4, 4]}
-            == {
-                name: value.tolist()
-                for name, value in checkpoint.read_weights(prefix).items()
-            }
-        )
+    read = checkpoint.read_weights(prefix)
+    assert found == {name: value.tolist() for name, value in read.items()}
+    assert found == {"model/w": [2, 2], "model/frozen": [4, 4]}
 
 
 def test_weights_that_are_not_finite_are_refused_by_name(graph, tmp_path):

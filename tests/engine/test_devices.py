@@ -28,11 +28,8 @@ from xlnet.settings.network import NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.support.errors import UserError
 
-V100, A100 = (
-    types.SimpleNamespace(
-        details={"device_name": name, "compute_capability": capability}
-    )
-    for name, capability in (("Tesla V100-SXM2-16GB", (7, 0)), ("NVIDIA A100", (8, 0)))
+A100 = types.SimpleNamespace(
+    details={"device_name": "NVIDIA A100", "compute_capability": (8, 0)}
 )
 
 
@@ -41,16 +38,14 @@ def machine(monkeypatch):
     """Function that says which GPUs TensorFlow finds."""
     done = []
 
-    def record(owner, name):
-        monkeypatch.setattr(owner, name, lambda *given: done.append((name, *given)))
-
     def make(found=()):
-        for name in (
-            "set_visible_devices",
-            "experimental.set_memory_growth",
+        for owner, name in (
+            (tf2.config, "set_visible_devices"),
+            (tf2.config.experimental, "set_memory_growth"),
         ):
-            *owner, name = name.split(".")
-            record(getattr(tf2.config, owner[0]) if owner else tf2.config, name)
+            monkeypatch.setattr(
+                owner, name, lambda *given, name=name: done.append((name, *given))
+            )
         monkeypatch.setattr(
             tf2.config, "list_physical_devices", lambda kind: list(found)
         )
@@ -74,22 +69,22 @@ def test_without_a_gpu_the_cpu_trains_unless_gpus_are_asked_for(machine):
 
 
 @pytest.mark.parametrize(
-    "found, flags, in_pretraining, in_finetuning",
+    "found, flags, is_pretraining, is_compiled",
     (
-        ([A100], dict(), True, False),
-        ([A100], dict(xla=True), True, True),
-        ([], dict(), False, False),
+        ([A100], dict(), True, True),
+        ([A100], dict(), False, False),
+        ([A100], dict(xla=True), False, True),
+        ([], dict(), True, False),
     ),
 )
 def test_pretraining_on_gpus_is_compiled_unless_the_flag_says_otherwise(
-    machine, monkeypatch, found, flags, in_pretraining, in_finetuning
+    machine, monkeypatch, found, flags, is_pretraining, is_compiled
 ):
     monkeypatch.setenv("XLA_FLAGS", "")  # so that it is restored
     machine(found=found)
-    for is_compiled, how in ((in_pretraining, True), (in_finetuning, False)):
-        devices = connect(DeviceSettings(**flags), compiles_on_gpus=how)
-        assert devices.xla is is_compiled
-        assert ("compiled by XLA" in devices.description) == is_compiled
+    devices = connect(DeviceSettings(**flags), compiles_on_gpus=is_pretraining)
+    assert devices.xla is is_compiled
+    assert ("compiled by XLA" in devices.description) == is_compiled
 
 
 def fused(asked, used, objective="permutation"):
@@ -116,7 +111,13 @@ def h100s(machine, monkeypatch):
     return make
 
 
-def test_fused_attention_is_refused_where_nothing_would_use_it(h100s, monkeypatch):
+def test_where_attention_is_fused(h100s, monkeypatch):
+    """Without asking where it was tried; refused where nothing would use it."""
+    assert fused(None, h100s()) == (9, 0)
+    assert fused(False, h100s()) is None
+    assert fused(None, h100s(number=2)) is None
+    assert fused(None, h100s(capability=(8, 0))) is None
+    assert fused(True, h100s(capability=(8, 0))) == (8, 0)
     causal = dict(objective="causal")
     for used, how in ((Devices(None), {}), (h100s(xla=False), {}), (h100s(), causal)):
         with pytest.raises(UserError, match="^fused_attention"):
@@ -127,35 +128,7 @@ def test_fused_attention_is_refused_where_nothing_would_use_it(h100s, monkeypatc
         fused(True, h100s())
 
 
-def test_attention_is_fused_without_asking_where_it_was_tried(h100s):
-    assert fused(None, h100s()) == (9, 0)
-    assert fused(False, h100s()) is None
-    assert fused(None, h100s(number=2)) is None
-    assert fused(None, h100s(capability=(8, 0))) is None
-    assert fused(True, h100s(capability=(8, 0))) == (8, 0)
-
-
-@pytest.fixture
-def tpu(monkeypatch):
-    """Function that says what comes of asking TensorFlow for a TPU."""
-
-    def make(initialize):
-        for owner, name, stand_in in (
-            (tf2.distribute.cluster_resolver, "TPUClusterResolver", lambda name: name),
-            (tf2.config, "experimental_connect_to_cluster", lambda resolver: None),
-            (tf2.tpu.experimental, "initialize_tpu_system", initialize),
-            (
-                tf2.distribute,
-                "TPUStrategy",
-                lambda resolver: types.SimpleNamespace(num_replicas_in_sync=8),
-            ),
-        ):
-            monkeypatch.setattr(owner, name, stand_in)
-
-    return make
-
-
-def test_without_a_tpu_there_is_one_line(machine, tpu):
+def test_without_a_tpu_there_is_one_line(machine, monkeypatch):
     machine()
     with pytest.raises(
         UserError, match="tpu_name grpc://127.0.0.1:1: found Connection refused"
@@ -167,13 +140,20 @@ def test_without_a_tpu_there_is_one_line(machine, tpu):
             None, None, "TPUs not found in the cluster. Failed in ..."
         )
 
-    tpu(none)
+    strategy = types.SimpleNamespace(num_replicas_in_sync=8)
+    for owner, name, result in (
+        (tf2.distribute.cluster_resolver, "TPUClusterResolver", None),
+        (tf2.config, "experimental_connect_to_cluster", None),
+        (tf2.tpu.experimental, "initialize_tpu_system", None),
+        (tf2.distribute, "TPUStrategy", strategy),
+    ):
+        monkeypatch.setattr(owner, name, lambda given, result=result: result)
+    assert connect(DeviceSettings(use_tpu=True)).description == "TPU, 8 replicas"
+    monkeypatch.setattr(tf2.tpu.experimental, "initialize_tpu_system", none)
     with pytest.raises(
         UserError, match="tpu_name local: found TPUs not found in the cluster"
     ):
         connect(DeviceSettings(use_tpu=True))
-    tpu(lambda resolver: None)
-    assert connect(DeviceSettings(use_tpu=True)).description == "TPU, 8 replicas"
 
 
 def test_gpus_are_claimed_before_anything_uses_them(machine, monkeypatch):
@@ -230,21 +210,17 @@ def doubled(x):
     return 2.0 * x, lambda dy: 3.0 * dy
 
 
-@pytest.mark.parametrize("forgets", (True, False))
-def test_a_graph_goes_when_its_gradients_are_forgotten(forgets):
+def test_a_graph_goes_when_its_gradients_are_forgotten():
     def build():
         with tf.Graph().as_default() as graph, tf.Session() as session:
             x = tf.constant(1.0)
             assert session.run(tf.gradients(doubled(x), x)) == [3.0]
             return weakref.ref(graph)
 
-    if forgets:
-        with engine_devices.without_registered_gradients():
-            graph = build()
-    else:
+    with engine_devices.without_registered_gradients():
         graph = build()
     gc.collect()
-    assert (graph() is None) == forgets
+    assert graph() is None
 
 
 # ---- the same training on any devices
@@ -308,9 +284,10 @@ def test_devices_change_nothing(runs, other):
 # ---- sums over replicas
 
 
-def sums(graph):
-    """The names of the backward pass's operations that each sum over replicas waits for, of what
-    one of two GPUs does with eight layers; in the order in which they were built."""
+def test_gradients_are_summed_while_the_backward_pass_goes_on(graph, monkeypatch):
+    """Of eight layers on two GPUs, the sum of what the last two need does not wait for those
+    before."""
+    monkeypatch.setattr(engine_devices, "_GROUP_BYTES", 2 * 4 * 16 * 16)
 
     def step():
         x = tf.ones([2, 16])
@@ -325,18 +302,11 @@ def sums(graph):
     )
     with strategy.scope():
         strategy.extended.call_for_each_replica(step)
-    return [
-        {op.name for op in ancestors([one]) if op.name.startswith("gradients")}
+    # Of the backward pass: how many operations each sum waits for, as the sums were built.
+    waited_for = [
+        len({op.name for op in ancestors([one]) if op.name.startswith("gradients")})
         for one in graph.get_operations()
         if one.type == "NcclAllReduce" and one.device.endswith(":0")
     ]
-
-
-def test_gradients_are_summed_while_the_backward_pass_goes_on(graph, monkeypatch):
-    """The sum of what the last two layers need does not wait for those before."""
-    monkeypatch.setattr(engine_devices, "_GROUP_BYTES", 2 * 4 * 16 * 16)
-    waited_for = [len(names) for names in sums(graph)]
-    assert len(waited_for) == len(set(waited_for)) == 4 and waited_for == sorted(
-        waited_for
-    )
+    assert waited_for == sorted(set(waited_for)) and len(waited_for) == 4
     assert waited_for[0] <= waited_for[-1] / 2

@@ -78,16 +78,6 @@ class Counting:
         return EstimatorSpec(tf.reduce_sum(features), step, {})
 
 
-class Hook(tf.train.SessionRunHook):
-    """Raises an error after a step."""
-
-    def __init__(self, error):
-        self._error = error
-
-    def after_run(self, run_context, run_values):
-        raise self._error(None, None, "lost")
-
-
 def train_to_the_end(folder, *hooks):
     """Trains until there are no more batches."""
     with Estimator(Counting(folder), hooks).started(0) as training:
@@ -103,5 +93,10 @@ def test_data_that_end_are_an_error(tmp_path):
 @pytest.mark.parametrize("error", (tf.errors.AbortedError, tf.errors.OutOfRangeError))
 def test_an_error_that_is_not_the_end_of_the_data_ends_the_training(tmp_path, error):
     """TensorFlow's own would make another session, or take EFBIG of a checkpoint for the end."""
+
+    class Hook(tf.train.SessionRunHook):
+        def after_run(self, run_context, run_values):
+            raise error(None, None, "lost")
+
     with pytest.raises(tf.errors.OpError, match="lost"):
-        train_to_the_end(tmp_path, Hook(error))
+        train_to_the_end(tmp_path, Hook())

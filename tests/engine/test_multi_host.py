@@ -119,32 +119,10 @@ def test_one_process_goes_on_where_hosts_were_lost(place, run, killed):
     assert_same(weights(place, name), weights(place, "whole"), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "value, found",
-    (
-        ('{"cluster"', "{"),
-        ('{"cluster": {"worker": ["a:1", "b:2"]}}', "the task {}"),
-        ('{"cluster": {"ps": ["c:1"], "worker": ["a:1"]}}', "{"),
-    ),
-)
-def test_bad_tf_config_is_one_line(monkeypatch, value, found):
-    monkeypatch.setenv("TF_CONFIG", value)
-    with pytest.raises(UserError, match="TF_CONFIG: found " + re.escape(found)):
-        multi_host.cluster(2)
-
-
-CLUSTER = json.dumps(
-    {
-        "cluster": {"worker": ["localhost:2222", "localhost:2223"]},
-        "task": {"type": "worker", "index": 0},
-    }
-)
-
-
 def test_one_machine_ignores_the_cluster(monkeypatch, caplog):
     """As where a task is fine-tuned, or a model loaded."""
     caplog.set_level("INFO")
-    monkeypatch.setenv("TF_CONFIG", CLUSTER)
+    monkeypatch.setenv("TF_CONFIG", OF_TFJOB["TF_CONFIG"])
     devices = connect(DeviceSettings(device="cpu").on_one_machine())
     assert (devices.hosts, devices.replicas) == (1, 1) and "TF_CONFIG" not in os.environ
     assert caplog.messages == ["note: TF_CONFIG is ignored: this runs on one machine"]
@@ -201,9 +179,16 @@ def test_launchers_name_the_hosts(launched, environment, num_hosts, found, addre
         assert task == {"type": "worker", "index": found[1]}
 
 
+def of_cluster(**jobs):
+    return {"TF_CONFIG": json.dumps({"cluster": jobs})}
+
+
 @pytest.mark.parametrize(
     "environment, num_hosts, message",
     (
+        ({"TF_CONFIG": '{"cluster"'}, 2, "TF_CONFIG: found {"),
+        (of_cluster(worker=["a:1", "b:2"]), 2, "TF_CONFIG: found the task {}"),
+        (of_cluster(ps=["c:1"], worker=["a:1"]), 2, "TF_CONFIG: found {"),
         (OF_SLURM, 2, "num_hosts: found 2, expected 3, as TF_CONFIG or SLURM"),
         (dict(OF_SLURM, SLURM_STEP_NUM_TASKS="24"), None, "24 processes on 3 machines"),
         (dict(OF_SLURM, SLURM_PROCID="3"), None, 'the task .*"index": 3'),

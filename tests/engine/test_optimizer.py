@@ -76,31 +76,15 @@ def test_golden_pretraining_trajectory(graph, golden, config_name):
         name: tf.placeholder(value.dtype, value.shape) for name, value in inputs.items()
     }
     config = xlnet.XLNetConfig(**reference["config"])
-    run = xlnet.RunConfig(
-        False,
-        False,
-        False,
-        0.0,
-        0.0,
-        mem_len=reference["mem_len"],
-        reuse_len=reference["reuse_len"],
-        bi_data=reference["bi_data"],
-    )
+    recurrence = {name: reference[name] for name in ("mem_len", "reuse_len", "bi_data")}
+    run = xlnet.RunConfig(False, False, False, 0.0, 0.0, **recurrence)
     mems = [
         tf.placeholder(tf.float32, [reference["mem_len"], 4, config.d_model])
         for _ in range(config.n_layer)
     ]
-    model = xlnet.XLNetModel(
-        config,
-        run,
-        feeds["input_ids"],
-        feeds["seg_ids"],
-        None,
-        mems=mems,
-        perm_mask=feeds["perm_mask"],
-        inp_q=feeds["inp_q"],
-        target_mapping=feeds["target_mapping"],
-    )
+    names = ("input_ids", "seg_ids", "perm_mask", "inp_q", "target_mapping")
+    given = {name: feeds[name] for name in names}
+    model = xlnet.XLNetModel(config, run, input_mask=None, mems=mems, **given)
     _, loss = pretraining_losses(model, feeds)
     train_op, scalars = optimizer.minimize(
         settings_of(reference["optimizer"]),
@@ -123,12 +107,9 @@ def test_golden_pretraining_trajectory(graph, golden, config_name):
             feed.update(zip(mems, memory))
             values = session.run(step, feed)
             memory = values["memory"]
-            for ours, theirs in (
-                ("loss", "loss"),
-                ("gradient_norm", "gnorm"),
-                ("learning_rate", "lr"),
-            ):
-                assert_close(values[ours], case[f"out/{i}/{theirs}"], f"{ours} {i}")
+            theirs = dict(loss="loss", gradient_norm="gnorm", learning_rate="lr")
+            for ours, name in theirs.items():
+                assert_close(values[ours], case[f"out/{i}/{name}"], f"{ours} {i}")
         for name, value in session.run(weights).items():
             assert_close(value, case["out/final/" + name], name, rtol=1e-4)
 
@@ -151,26 +132,13 @@ def run_steps(settings, values, gradients, steps=3):
         return session.run(dict(variables, **averages))
 
 
-def names_of_a_checkpoint():
-    """Those of a released model, and of output layers, one with a layer norm of its own."""
-    with open(
-        GOLDEN / "untied_gelu_checkpoint" / "variables.tsv", encoding="utf-8"
-    ) as f:
-        names = [line.split("\t")[0] for line in f]
-    return names + [
-        "model/sequnece_summary/summary/kernel",
-        "model/sequnece_summary/summary/bias",
-        "model/sequnece_summary/summary_bias",
-        "model/bias_of_news/logit/kernel",
-        "model/bias_of_news/logit/bias",
-        "end_logits/LayerNorm/gamma",
-        "end_logits/LayerNorm/beta",
-        "model/own/norm/gamma",
-        "model/own/norm/beta",
-        "model/own/LayerNorm/kernel",
-    ]
-
-
+# One has a layer norm of its own.
+OF_OUTPUT_LAYERS = (
+    "model/sequnece_summary/summary/kernel model/sequnece_summary/summary/bias "
+    "model/sequnece_summary/summary_bias model/bias_of_news/logit/kernel "
+    "model/bias_of_news/logit/bias end_logits/LayerNorm/gamma end_logits/LayerNorm/beta "
+    "model/own/norm/gamma model/own/norm/beta model/own/LayerNorm/kernel"
+).split()
 # What the original decays, with the names of layer norms and the places of biases left open: its
 # r_w_bias, r_r_bias and r_s_bias are on a list that is looked at first.
 DECAYS = re.compile("(kernel|lookup_table|mask_emb|seg_embed|r_[wrs]_bias)$")
@@ -178,9 +146,12 @@ DECAYS = re.compile("(kernel|lookup_table|mask_emb|seg_embed|r_[wrs]_bias)$")
 
 @pytest.mark.parametrize("legacy", (False, True))
 def test_all_variables_of_a_checkpoint_move_as_the_rules_say(graph, legacy):
-    """Weight decay, layer decay, clipping and the EMA, in NumPy."""
+    """Weight decay, layer decay, clipping and the EMA, in NumPy; of a released model and of output
+    layers."""
     random = np.random.RandomState(0)
-    names = names_of_a_checkpoint()
+    table = GOLDEN / "untied_gelu_checkpoint" / "variables.tsv"
+    names = [line.split("\t")[0] for line in table.read_text("utf-8").splitlines()]
+    names += OF_OUTPUT_LAYERS
     values = {name: random.randn(3).astype(np.float32) for name in names}
     gradients = {name: random.randn(3).astype(np.float32) for name in names}
     settings = OptimizationSettings(
@@ -202,19 +173,12 @@ def test_all_variables_of_a_checkpoint_move_as_the_rules_say(graph, legacy):
         share = 1.0 if not layer else 0.5 ** (1 - int(layer[1]))
         if re.search("word_embedding|mask_emb", name) and not legacy:
             share = 0.25
-        scaled[name] = (
-            gradient.astype(np.float64) * (share if legacy else 1),
-            (1.0 if legacy else share),
-        )
+        of_gradient, of_rate = (share, 1.0) if legacy else (1.0, share)
+        scaled[name] = gradient.astype(np.float64) * of_gradient, of_rate
     norm = np.sqrt(sum((gradient**2).sum() for gradient, _ in scaled.values()))
     for name, (gradient, share) in scaled.items():
-        gradient, weight, m, v, mean = (
-            gradient * 5 / norm,
-            values[name].astype("f8"),
-            0.0,
-            0.0,
-            0.0,
-        )
+        gradient, weight = gradient * 5 / norm, values[name].astype("f8")
+        m = v = mean = 0.0
         for t in range(1, 4):
             m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
             by_m, by_v = (m, v) if legacy else (m / (1 - 0.9**t), v / (1 - 0.999**t))

@@ -116,8 +116,11 @@ def test_finetuning_forward_and_summaries(graph, golden, name, is_training):
     check(case, fetches, loss)
 
 
-def time_major_model(case, inputs, is_training=False):
-    settings = case.settings
+@pytest.mark.parametrize("name", files("pretrain", ("bi_mems_clamp", "no_mapping")))
+def test_pretraining_two_streams(graph, golden, name, is_training):
+    case = golden(name)
+    inputs = constants(case.group("in/"))
+    settings, tensors = case.settings, dict(inputs)
     run = xlnet.RunConfig(
         mem_len=settings["mem_len"],
         reuse_len=settings["reuse_len"],
@@ -126,32 +129,23 @@ def time_major_model(case, inputs, is_training=False):
         traced_once=is_training,
         **dict(RUN, is_training=is_training),
     )
-    tensors = dict(inputs)
     mems = tensors.pop("mems", None)
-    model_inputs = {
-        k: v for k, v in tensors.items() if k not in ("target", "target_mask")
-    }
-    return xlnet.XLNetModel(
+    for name in ("target", "target_mask"):
+        tensors.pop(name, None)
+    model = xlnet.XLNetModel(
         xlnet.XLNetConfig(**settings["config"]),
         run,
         input_mask=None,
         mems=None if mems is None else tf.unstack(mems),
-        **model_inputs,
+        **tensors,
     )
-
-
-@pytest.mark.parametrize("name", files("pretrain", ("bi_mems_clamp", "no_mapping")))
-def test_pretraining_two_streams(graph, golden, name, is_training):
-    case = golden(name)
-    inputs = constants(case.group("in/"))
-    model = time_major_model(case, inputs, is_training)
     losses, total = pretraining_losses(model, inputs)
     fetches = {
         "sequence_output": model.get_sequence_output(),
         "lm_loss": losses,
         "total_loss": total,
     }
-    if case.settings["mem_len"]:
+    if settings["mem_len"]:
         fetches["new_mems"] = tf.stack(model.get_new_memory())
     check(case, fetches, total)
 
@@ -171,14 +165,11 @@ def test_causal_transformer_xl(graph, golden, name):
             input_ids=tf.constant(case["in/input_ids"].T),
             mems=tf.unstack(tf.constant(case["in/mems"].transpose(0, 2, 1, 3))),
         )
-    check(
-        case,
-        {
-            "sequence_output": tf.transpose(outputs.sequence, [1, 0, 2]),
-            "new_mems": tf.transpose(tf.stack(outputs.new_mems), [0, 2, 1, 3]),
-        },
-        0.01 * tf.reduce_sum(outputs.sequence**2),
-    )
+    fetches = {
+        "sequence_output": tf.transpose(outputs.sequence, [1, 0, 2]),
+        "new_mems": tf.transpose(tf.stack(outputs.new_mems), [0, 2, 1, 3]),
+    }
+    check(case, fetches, 0.01 * tf.reduce_sum(outputs.sequence**2))
 
 
 @pytest.mark.parametrize(
@@ -201,9 +192,8 @@ def test_heads(graph, golden, config_name, kind_name):
             config, run, input_ids=ids, seg_ids=segments, mask=padding[:, None] > 0
         ).sequence
         summary = heads.summarize(config, run, sequence)
-    labels = {"classification": tuple("abcd"), "regression": None}.get(
-        kind_name, tuple(range(choices))
-    )
+    kinds = {"classification": tuple("abcd"), "regression": None}
+    labels = kinds.get(kind_name, tuple(range(choices)))
     columns = Columns(("a",), (), ("label",))
     task = TASK_TYPES[kind_name]("golden", columns, labels, ())
     nn = heads.HeadBuilder(run, task.scope(), sequence, padding, lambda: summary)
@@ -251,24 +241,15 @@ def test_heads_of_spans(graph, golden, config_name, mode):
         loss = head.loss(nn, outputs, inputs, LossOptions())
         total = tf.reduce_mean(loss)
         names = ("start_log_probs", "end_log_probs", "cls_logits")
-        check(
-            case, dict({name: outputs[name] for name in names}, total_loss=total), total
-        )
+        fetches = {name: outputs[name] for name in names}
+        check(case, dict(fetches, total_loss=total), total)
         return
-    names = (
-        "start_top_log_probs",
-        "start_top_index",
-        "end_top_log_probs",
-        "end_top_index",
-    )
-    check(
-        case,
-        dict(
-            {name: tf.reshape(outputs[name], [3, -1]) for name in names},
-            cls_logits=outputs["cls_logits"],
-        ),
-        None,
-    )
+    fetches = {"cls_logits": outputs["cls_logits"]}
+    for (
+        name
+    ) in "start_top_log_probs start_top_index end_top_log_probs end_top_index".split():
+        fetches[name] = tf.reshape(outputs[name], [3, -1])
+    check(case, fetches, None)
 
 
 # ---- laws of the parts ----
@@ -317,10 +298,8 @@ def test_a_pooled_output_has_a_projection_unless_it_is_left_out(graph, kind):
         bare, projected, sequence, kernel, bias = session.run(
             [bare, projected, model.get_sequence_output(), kernel, bias]
         )
-    assert_close(
-        bare,
-        {"last": sequence[-1], "first": sequence[0], "mean": sequence.mean(0)}[kind],
-    )
+    expected = {"last": sequence[-1], "first": sequence[0], "mean": sequence.mean(0)}
+    assert_close(bare, expected[kind])
     assert_close(projected, np.tanh(bare @ kernel + bias))
 
 
@@ -405,14 +384,6 @@ def test_sizes_that_are_not_known_before(graph, has_slots, is_training):
             assert_close(mine, other, rtol=1e-5)
 
 
-def nodes_of_functions(graph):
-    return [
-        node
-        for function in graph.as_graph_def().library.function
-        for node in function.node_def
-    ]
-
-
 @pytest.mark.parametrize("recompute", (False, True))
 @pytest.mark.slow
 def test_layers_are_traced_once_for_training(monkeypatch, recompute):
@@ -422,7 +393,9 @@ def test_layers_are_traced_once_for_training(monkeypatch, recompute):
         """In functions; in the graph."""
         with tf.Graph().as_default() as graph:
             training_step(n_layer, recompute=recompute)
-            return len(nodes_of_functions(graph)), len(graph.get_operations())
+            functions = graph.as_graph_def().library.function
+            in_functions = sum(len(function.node_def) for function in functions)
+            return in_functions, len(graph.get_operations())
 
     (few_in_functions, few), (many_in_functions, many) = nodes(3), nodes(6)
     assert many_in_functions == few_in_functions

@@ -13,16 +13,12 @@ from xlnet.support import files
 from xlnet.support.errors import UserError
 
 
-@pytest.fixture
-def done(monkeypatch):
-    """What happened on the disk, in order: ("sync" or "replace", the name that was meant)."""
-    happened = []
-    sync, replace = os.fsync, os.replace
+def test_the_disk_has_a_file_before_it_has_its_name(tmp_path, monkeypatch):
+    happened, sync, replace = [], os.fsync, os.replace
 
     def synced(descriptor):
-        happened.append(
-            ("sync", os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")))
-        )
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        happened.append(("sync", os.path.basename(path)))
         sync(descriptor)
 
     def replaced(source, target):
@@ -31,12 +27,8 @@ def done(monkeypatch):
 
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(os, "replace", replaced)
-    return happened
-
-
-def test_the_disk_has_a_file_before_it_has_its_name(tmp_path, done):
     files.write_text(str(tmp_path / "x"), "text")
-    (first, partial), *rest = done
+    (first, partial), *rest = happened
     assert first == "sync" and partial.startswith("x.partial-")
     assert rest == [("replace", "x"), ("sync", tmp_path.name)]
 
