@@ -21,6 +21,9 @@ class Shared:
     def __init__(self, made):
         self.tokenizer, self.language_model = made.tokenizer, lambda: made.model
 
+    def note_cut(self, is_cut, length):
+        pass
+
 
 def blanks_of(tokenizer, text, **settings):
     most_pieces = FillingSettings(**settings).most_pieces

@@ -246,7 +246,7 @@ class Paragraphs:
 def test_ends_of_paragraphs_and_what_may_begin_the_stop_text():
     for ids, released, whole, stop in (
         ([3, 1, 2, 2], ["e", "e\n", "e\nof", "e\nof of"], "e\nof of", None),
-        ([2, 3, 2, 2], [" o", " of", " ofe o", " ofe of o"], " ofe of of", "ef"),
+        ([2, 3, 2, 2], [" of", " of", " ofe of", " ofe of of"], " ofe of of", "ef"),
     ):
         text = generation._Text(Paragraphs(), stop)
         found = []

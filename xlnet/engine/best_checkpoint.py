@@ -140,7 +140,7 @@ def export(prefix: str, directory: str) -> None:
     EMA weights where the run kept them, its step, and the files next to it that are needed to use
     them."""
     os.makedirs(directory, exist_ok=True)
-    files.remove_unfinished(directory)
+    files.remove_unfinished(os.path.join(directory, ""))
     for name in _SIDECARS:
         path = os.path.join(os.path.dirname(prefix), name)
         if os.path.exists(path):

@@ -15,13 +15,13 @@ from xlnet.engine import checkpoint, progress, recurrent_memory
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.estimator import Estimator, Training, TrainingRun
 from xlnet.engine.progress import Progress
-from xlnet.settings.training import CACHE
 from xlnet.support import files, system
 from xlnet.support.errors import Unfinished
 
 _log = logging.getLogger(__name__)
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+LOCK = "training.lock"  # in a model directory; locked by the process that trains there
 
 
 class Evaluator(Protocol):
@@ -62,7 +62,7 @@ def fit(
     model_dir = settings.model_dir
     with contextlib.ExitStack() as stack:
         if devices.is_chief:  # of several hosts only the first one writes
-            lock = os.path.join(model_dir, CACHE, "training.lock")
+            lock = os.path.join(model_dir, LOCK)
             said = f"model_dir: a run trains in {model_dir}"
             stack.enter_context(system.locked(lock, said))
         stop = stack.enter_context(StopSignal())
@@ -125,7 +125,7 @@ def _resume(
     first = checkpoint.step_of(model_dir)
     is_evaluated = selection.go_back_to(first)
     if run.devices.is_chief:
-        files.remove_unfinished(model_dir)
+        files.remove_unfinished(os.path.join(model_dir, ""))
         checkpoint.remove_unfinished(model_dir)
         recurrent_memory.forget(model_dir)
         selection.replace_later(first)

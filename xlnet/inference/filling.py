@@ -73,6 +73,7 @@ class Filler(Method):
 
     def __init__(self, model: RestoredModel, **settings: Any) -> None:
         self._settings = from_keywords(FillingSettings, settings)
+        self._model = model
         self._network = model.language_model()
         self._network.require_queries()
         self._pieces = BlankPieces(model.tokenizer)
@@ -105,6 +106,8 @@ class Filler(Method):
             raise wrong(
                 "text", blanks.shown, "blanks that pieces of the vocabulary fit"
             )
+        is_cut = np.array([blanks.tokens_read < blanks.tokens])
+        self._model.note_cut(is_cut, CONTEXT)
         return [Computed(found[:top], blanks.tokens_read, blanks.tokens)]
 
 

@@ -163,11 +163,16 @@ class Generation(Method):
 
 
 class _Text:
-    """A text that is being generated, with the log probability and the number of its tokens."""
+    """A text that is being generated. Characters are released as soon as it is clear that the stop
+    text does not begin with them."""
 
+    # Only the characters that are held back are searched for the stop text, so that the cost of a
+    # token does not grow with the text.
     def __init__(self, tokenizer: Tokenizer, stop: str | None):
         self._tokenizer, self._stop = tokenizer, stop or ""
-        self.text = ""
+        self._held = ""  # may be the beginning of the stop text
+        self._at_line_start = False
+        self.released = ""
         self.log_probability = 0.0
         self.tokens = 0
 
@@ -180,25 +185,26 @@ class _Text:
         characters = "\n"
         if id != self._tokenizer.eop_id:
             characters = self._tokenizer.id_to_piece(id).replace(WORD_START, " ")
-            if self.text.endswith("\n"):
+            if self._at_line_start:
                 characters = characters.lstrip(" ")
-        released = len(self.released)
-        self.text += characters
-        stop = self.text.find(self._stop, released) if self._stop else -1
-        if stop < 0:
-            return None
-        self.text = self.text[:stop]
-        return "stop"
-
-    @property
-    def released(self) -> str:
-        """The text without the end of it that may be the beginning of the stop text."""
-        held = max(len(self._stop) - 1, 0)
-        return self.text[: max(len(self.text) - held, 0)]
+        self._at_line_start = characters.endswith("\n")
+        self._held += characters
+        if self._stop:
+            before, stop, _ = self._held.partition(self._stop)
+            if stop:
+                self.released += before
+                return "stop"
+        # The longest end that is the beginning of the stop text is held back.
+        while self._held and not self._stop.startswith(self._held):
+            self.released += self._held[0]
+            self._held = self._held[1:]
+        return None
 
     def whole(self, ended: str) -> GeneratedText:
-        """The text at its end."""
-        return GeneratedText(self.text, self.log_probability, self.tokens, ended)
+        """The text at its end, with what was held back until then."""
+        if ended != "stop":
+            self.released += self._held
+        return GeneratedText(self.released, self.log_probability, self.tokens, ended)
 
 
 def banned(tokenizer: Tokenizer) -> np.ndarray:

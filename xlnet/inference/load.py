@@ -53,6 +53,8 @@ def load(path: Path, *, batch_size: int = 32, **settings: Any) -> Model:
     # be known before the model directory names it.
     if not isinstance(batch_size, int) or batch_size < 1:
         raise wrong("batch_size", repr(batch_size), "an integer, at least 1")
+    if "model_dir" in settings:
+        raise wrong("model_dir", "a setting of this name", "the model as the path")
     given = {"model_dir": path, **settings}
     for name, value in given.items():
         if isinstance(value, os.PathLike):

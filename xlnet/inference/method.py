@@ -175,11 +175,15 @@ class RestoredModel:
 # ---- what a method is given: one item or several
 
 
+def plain(values: Any) -> Any:
+    """Arrays, and columns of a table, as lists; anything else as it is."""
+    return values.tolist() if hasattr(values, "tolist") else values
+
+
 def several(values: Any) -> Iterable | None:
     """Several items, which are a list, an array, a column of a table or a generator; None if this
     is a single one."""
-    if hasattr(values, "tolist"):
-        values = values.tolist()
+    values = plain(values)
     # A table is one item, which is refused: iterating over it would give the names of its columns.
     is_one = isinstance(values, (str, bytes, Mapping)) or hasattr(values, "columns")
     return values if isinstance(values, Iterable) and not is_one else None

@@ -13,7 +13,13 @@ import numpy as np
 from xlnet.inference.factorization import Attending, Factorizing
 from xlnet.inference.filling import Filler
 from xlnet.inference.generation import Generation, TextChunk
-from xlnet.inference.method import Method, RestoredModel, require_list, several
+from xlnet.inference.method import (
+    Method,
+    RestoredModel,
+    plain,
+    require_list,
+    several,
+)
 from xlnet.inference.prediction import VERBS, Explaining, Prediction
 from xlnet.inference.vectors import Vectors
 from xlnet.support.errors import UserError, wrong
@@ -123,6 +129,7 @@ class Model(RestoredModel):
 
     def _all(self, name: str, texts: Any, **settings: Any) -> Any:
         """The results of a method for a list; of one item its result."""
+        texts = plain(texts)
         items = None if isinstance(texts, tuple) else several(texts)
         method = self.method(name, **settings)
         if items is None:

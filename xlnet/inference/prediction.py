@@ -20,6 +20,7 @@ from xlnet.inference.method import (
     RestoredModel,
     as_text,
     pair,
+    plain,
     require_list,
 )
 from xlnet.support.errors import wrong
@@ -52,7 +53,8 @@ class Prediction(Method):
         if threshold is not None:
             if not tuned.task.has_threshold:
                 raise wrong("threshold", threshold, f"none for {tuned.task.name}")
-            if not isinstance(threshold, (int, float)) or not 0 <= threshold <= 1:
+            is_number = type(threshold) in (int, float)
+            if not is_number or not 0 <= threshold <= 1:
                 raise wrong("threshold", repr(threshold), "at least 0 and at most 1")
             self._threshold = threshold
         self._predictor = model.predictor()
@@ -107,8 +109,9 @@ def examples_of(verb: str, item: Any) -> list[InlineExample]:
     if verb == "answer":
         question, context = _parts(item, ("question", "context"))
         return [InlineExample(as_text(context), as_text(question))]
-    if verb == "tag" and isinstance(item, (list, tuple)):
-        return [InlineExample(tuple(map(as_text, item)))]
+    words = plain(item)
+    if verb == "tag" and isinstance(words, (list, tuple)):
+        return [InlineExample(tuple(map(as_text, words)))]
     return [InlineExample(*pair(item))]
 
 
@@ -195,6 +198,7 @@ class Explaining(Method):
             raise wrong("text", found, f"at most {_MOST_WORDS}")
         outputs, counts = self._predictor.values(rows)
         values = np.asarray(outputs, np.float64)
+        self._model.note_cut(counts.is_cut[:1], self._layout.max_seq_length)
         output, index = "score", 0
         if self._names:
             index = int(values[0].argmax())

@@ -63,7 +63,10 @@ class FillingSettings(Settings):
     )
     top: int = setting(5, "fillings that are returned, the likeliest first", minimum=1)
     beams: int = setting(
-        50, "fillings that are followed from piece to piece", minimum=1
+        50,
+        "fillings that are followed from piece to piece",
+        minimum=1,
+        maximum=10_000,
     )
 
 
@@ -76,11 +79,13 @@ class GenerationSettings(Settings):
         1.0,
         "of sampling: below 1 likely tokens become likelier; 0: the likeliest token each time",
         minimum=0.0,
+        maximum=1e6,
     )
     top_k: int = setting(
         0,
         "of sampling: only the k likeliest tokens; 0: all",
         minimum=0,
+        maximum=1 << 30,
     )
     top_p: float = setting(
         1.0,
@@ -92,6 +97,7 @@ class GenerationSettings(Settings):
         1,
         "texts that a beam search follows, in place of sampling; 1: no beam search",
         minimum=1,
+        maximum=10_000,
     )
     stop: Optional[str] = setting(None, "text before which generation ends")
     seed: Optional[int] = setting(

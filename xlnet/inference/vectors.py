@@ -28,6 +28,7 @@ from xlnet.tasks.encoding import IDS, Padding, batches_by_length
 
 POOLINGS = ("mean", "first", "last", "none")
 _UNLIMITED = 1 << 30  # a memory of this length keeps every position
+_LEAST_NORM = 1e-12  # so that a vector of zeros is not divided by zero
 _BATCHES_AT_ONCE = 8  # texts of about equal length are batched out of so many batches
 
 
@@ -52,7 +53,12 @@ class Vectors(Method):
         self._model, self._pooling, self._normalize = model, pooling, normalize
         # 0 are the embeddings, 1 to n_layer the layers; -1 is the last one.
         self._layer = str(layer % (n_layer + 1))
+        # A long text is cut as its task cuts it; where that reads all of it in several parts, its
+        # end is cut.
         self._layout = encoding.Layout(model.max_seq_length)
+        tuned = model.loaded.tuned
+        if tuned and not encoding.has_windows(tuned.layout):
+            self._layout = tuned.layout
         build = functools.partial(_build, model.loaded)
         self._subgraph = model.session.subgraph("vectors", build)
         self.at_once = _BATCHES_AT_ONCE * model.batch_size
@@ -98,7 +104,8 @@ class Vectors(Method):
         elif self._pooling != "none":
             values = values[0 if self._pooling == "first" else -1]
         if self._normalize:
-            values = values / np.linalg.norm(values, axis=-1, keepdims=True)
+            norm = np.linalg.norm(values, axis=-1, keepdims=True)
+            values = values / np.maximum(norm, _LEAST_NORM)
         require_finite(values)
         return values
 

@@ -110,7 +110,7 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> None:
     count = len(excerpt.pieces)
     context = np.flatnonzero(~excerpt.is_target)
     targets = np.flatnonzero(excerpt.is_target)
-    in_order = targets[np.argsort(excerpt.rank[targets])]
+    in_order = targets[np.argsort(excerpt.rank[targets], kind="stable")]
     labels = [piece + "  –" for piece in excerpt.pieces]
     for position, target in enumerate(in_order.tolist(), 1):
         labels[target] = f"{excerpt.pieces[target]}  {position}"

@@ -17,6 +17,7 @@ import contextlib
 import json
 import pathlib
 import socket
+import time
 from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
@@ -98,6 +99,7 @@ class Application:
             "in which requests are answered",
             ["signature"],
             registry=registry,
+            buckets=(0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300),
         )
         waiting = prometheus_client.Gauge(
             "xlnet_rows_waiting", "or computed", registry=registry
@@ -161,6 +163,7 @@ class Application:
     # ---- predictions
 
     async def _predict(self, request: Request) -> Response:
+        began = time.monotonic()
         self._check_name(request)
         try:
             body = await _body(request)
@@ -174,15 +177,14 @@ class Application:
             return StreamingResponse(lines, media_type="application/x-ndjson")
         batch = self._model.batch(call, rows)
         keeps_tokens = self._model.keeps_tokens(call)
-        with (
-            self._seconds.labels(call.signature).time(),
-            self._computing.counted(len(rows)),
-        ):
+        with self._computing.counted(len(rows)):
             work = self._computing.answers(call, rows, batch, keeps_tokens)
             answers = await _unless_left(request, work)
         for number, each in enumerate(answers):
             if isinstance(each, UserError):
                 raise UserError(f"instance {number}: {each}")
+        seconds = self._seconds.labels(call.signature)
+        seconds.observe(time.monotonic() - began)
         predictions, *about = zip(*answers)
         content: dict[str, Any] = {"predictions": predictions}
         if self._model.labels:

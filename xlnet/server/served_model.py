@@ -227,8 +227,10 @@ class ServedModel:
             # By the names of an exported model, if it takes texts; a score stands for itself.
             if call.signature == "text" and hasattr(result, "named"):
                 result = result.named()
-            read = found.tokens, found.tokens_read
-            answers.append(Answer(_plain(result), *read, *self._unknown(row)))
+            unknown, parts = self._unknown(call, row)
+            answers.append(
+                Answer(_plain(result), found.tokens, found.tokens_read, unknown, parts)
+            )
         return answers
 
     def stream(self, call: Call, row: Row) -> Iterator[dict[str, Any]]:
@@ -238,18 +240,20 @@ class ServedModel:
             if part.probability is not None:
                 shown["probability"] = _plain(part.probability)
             if part.whole:
-                unknown = dict(zip(Answer._fields[3:], self._unknown(row)))
-                shown.update(unknown, ended=part.whole.ended)
+                shown["ended"] = part.whole.ended
+                unknown, parts = self._unknown(call, row)
+                shown["unknown_tokens"] = unknown
+                shown["characters_unknown"] = parts
             yield shown
 
-    def _unknown(self, row: Row) -> tuple[int, dict[str, Any] | None]:
+    def _unknown(self, call: Call, row: Row) -> tuple[int, dict[str, Any] | None]:
         """`unknown_tokens` and `characters_unknown` of a row."""
         count, parts = 0, {}
         for name, given in sorted(row.items()):
             is_single = isinstance(given, str)
             text = given if is_single else "\n".join(given)
-            # Blanks are no tokens.
-            text = re.sub(BLANK + "_*", lambda blank: " " * len(blank[0]), text)
+            if call.signature == "fill":  # blanks are no tokens
+                text = re.sub(BLANK + "_*", lambda blank: " " * len(blank[0]), text)
             found = self._model.unknown_parts(text)
             count += len(found)
             if is_single:

@@ -86,8 +86,9 @@ def writing(path: str, is_lasting: bool = True) -> Iterator[IO[bytes]]:
 
 
 def _temporary(path: str) -> str:
-    """A name next to a path that no other process has, on any machine."""
-    return f"{path}.partial-{uuid.uuid4().hex[:8]}"
+    """A name next to a path that no other process has, on any machine; it ends in the number of
+    this process (`remove_unfinished`)."""
+    return f"{path}.partial-{uuid.uuid4().hex[:8]}-{os.getpid()}"
 
 
 @contextlib.contextmanager
@@ -97,6 +98,7 @@ def new_directory(path: str) -> Iterator[str]:
     if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
         raise wrong(path, "what is there already", "a new or an empty directory")
     path = os.path.realpath(path)  # a link would not be replaced by a directory
+    remove_unfinished(path)
     temporary = _temporary(path)
     os.makedirs(temporary)
     try:
@@ -106,10 +108,25 @@ def new_directory(path: str) -> Iterator[str]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def remove_unfinished(directory: str) -> None:
-    """Removes the temporary files and directories of `writing` and `new_directory` that killed
-    processes have left in a directory, in which nobody else writes now."""
-    for path in glob.glob(os.path.join(glob.escape(directory), "*.partial-*")):
+def remove_unfinished(start: str) -> None:
+    """Removes the temporary files and directories of `writing` and `new_directory` whose names
+    begin with `start`, and whose process has ended."""
+    # Only processes of this host are known, so this must not be called where other hosts write.
+    for path in glob.glob(glob.escape(start) + "*.partial-*"):
+        number = path.rpartition("-")[2]
+        if not number.isdecimal():
+            continue
+        process = int(number)
+        # a killed run may have had our number: in containers it is often 1
+        is_alive = process != os.getpid()
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            is_alive = False
+        except PermissionError:  # of somebody else
+            continue
+        if is_alive:
+            continue
         if os.path.isdir(path):
             shutil.rmtree(path)
         else:
