@@ -38,20 +38,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("kind", CASES)
-def test_standard_input_to_standard_output(kind, tmp_path, monkeypatch):
+def test_standard_input_to_standard_output(kind, tmp_path, monkeypatch, model_of):
     text, form, count, first, last = CASES[kind]
-    model = make_model(tmp_path / "model", kind)
     written = []
     for path in ("-", str(tmp_path / "texts.txt")):
         (tmp_path / "texts.txt").write_text(text)
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-        done = command.succeed(
-            "xlnet predict",
-            "--model_dir=" + model,
-            "--input=" + path,
-            *(["--input_format=" + form] if form else []),
-        )
-        written.append(done.stdout)
+        flags = dict(model_dir=model_of(kind), input=path, input_format=form)
+        written.append(command.succeed("xlnet predict", **flags).stdout)
     lines = written[0].splitlines()
     assert (
         len(lines) == count
@@ -159,21 +153,16 @@ def test_several_files_are_predicted_into_a_directory(tmp_path, monkeypatch, mod
             "xlnet predict", "--model_dir=" + model_of("regression"), *flags
         )
 
-    for name, text in (
-        ("a.csv", "kamat\nka\n"),
-        ("b.csv", "rokmi\n"),
-        ("c.tsv", "ka\n"),
-    ):
+    texts = {"a.csv": "kamat\nka\n", "b.csv": "rokmi\n", "c.tsv": "ka\n"}
+    for name, text in texts.items():
         (tmp_path / name).write_text("text_a\n" + text)
     assert predict("--input=~/*.csv,c.tsv", "--output=out/").returncode == 0
     assert predict("--input=b.csv", "--output=out").returncode == 0
-    for path in ("a.csv", "b.csv", "c.tsv"):
-        alone = predict("--input=" + path)
-        assert (
-            tmp_path / "out" / (f"predictions_custom_{path[0]}.tsv")
-        ).read_text() == alone.stdout and alone.stdout.count("\n") == 2 + (
-            path == "a.csv"
-        )
+    for path in texts:
+        alone = predict("--input=" + path).stdout
+        written = tmp_path / "out" / f"predictions_custom_{path[0]}.tsv"
+        assert written.read_text() == alone
+        assert alone.count("\n") == 2 + (path == "a.csv")
     assert len(list((tmp_path / "out").iterdir())) == 3
 
 
@@ -202,20 +191,9 @@ def test_predictions_do_not_replace_others(
 
 def test_a_model_keeps_its_columns_and_not_the_form_of_its_files(tmp_path):
     """Another file is read by its own form, as it is declared, or refused."""
-    kept = dict(
-        header="none",
-        quoting="none",
-        delimiter=";",
-        text_a_column="1",
-        label_column="2",
-    )
-    model = make_model(
-        tmp_path / "model",
-        "classification",
-        text_b_column=None,
-        labels=["x", "y"],
-        **kept,
-    )
+    kept = dict(header="none", quoting="none", delimiter=";", labels=["x", "y"])
+    kept.update(text_a_column="1", text_b_column=None, label_column="2")
+    model = make_model(tmp_path / "model", "classification", **kept)
     (tmp_path / "new.csv").write_text('text;n\n"say ""kamat""";1\n')
     flags = dict(model_dir=model, input=tmp_path / "new.csv")
     line = command.refused("xlnet predict", **flags)

@@ -24,33 +24,24 @@ class Reader:
         """`steps` batches, as a dict of arrays [steps,...]."""
         import tensorflow.compat.v1 as tf
 
+        permutation = Permutation(
+            reuse_len=16, num_predict=5, perm_size=16, mask_alpha=6, mask_beta=1
+        )
         with tf.Graph().as_default(), tf.Session() as session:
-            batch = tf.data.make_one_shot_iterator(
-                self.dataset(batch_size, **changes)
-            ).get_next()
+            dataset = input_pipeline.pretraining_batches(
+                self._folder,
+                self._manifest,
+                batch_size=batch_size,
+                permutation=permutation,
+                tokenizer=self._tokenizer,
+                seed=3,
+                **changes,
+            )
+            batch = tf.data.make_one_shot_iterator(dataset).get_next()
             batches = [session.run(batch) for _ in range(steps)]
         return {
             name: np.stack([batch[name] for batch in batches]) for name in batches[0]
         }
-
-    def dataset(self, batch_size=BATCH, mask_mode="whole_word", **changes):
-        permutation = Permutation(
-            reuse_len=16,
-            num_predict=5,
-            perm_size=16,
-            mask_alpha=6,
-            mask_beta=1,
-            mask_mode=mask_mode,
-        )
-        return input_pipeline.pretraining_batches(
-            self._folder,
-            self._manifest,
-            batch_size=batch_size,
-            permutation=permutation,
-            tokenizer=self._tokenizer,
-            seed=3,
-            **changes,
-        )
 
 
 @pytest.fixture(scope="module")

@@ -158,21 +158,15 @@ def test_a_second_run_in_the_directory_is_refused(settings):
 # The same records, or others.
 
 
-@pytest.fixture
-def editable(settings, tmp_path):
-    """Settings for a copy of the text, and a function that edits it to the same size and time."""
+def test_text_edited_to_the_same_size_is_other_text(settings, tmp_path, monkeypatch):
     path = tmp_path / "text.txt"
     shutil.copy(settings.input_glob, path)
+    settings = dataclasses.replace(settings, input_glob=str(path))
 
     def edit():
         path.write_bytes(path.read_bytes().replace(b"a", b"o", 40))
         os.utime(path, (1, 1))
 
-    return dataclasses.replace(settings, input_glob=str(path)), edit
-
-
-def test_text_edited_to_the_same_size_is_other_text(editable, monkeypatch):
-    settings, edit = editable
     preparation.make_records(settings)
     before = content(settings.save_dir)
     os.utime(settings.input_glob, (1, 1))

@@ -5,9 +5,11 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from helpers import vocabulary
 from helpers.sequences import EOD, EOP, TOKENIZER
 
 from xlnet.corpus import reading, sequences, tokenized
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.data import CorpusSettings
 from xlnet.support.errors import UserError
 
@@ -110,29 +112,6 @@ def test_bad_ids_are_refused_with_their_line(tmp_path, word):
 # Text that goes on without a space.
 
 
-@pytest.fixture(scope="module")
-def chinese():
-    """A vocabulary in which the mark of a word stands alone before most characters."""
-    import io
-
-    import sentencepiece
-
-    from xlnet.corpus.tokenizer import Tokenizer
-
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["天 天好。是！人", "我是人。天好", "好 <unk>"] * 30),
-        model_writer=model,
-        vocab_size=30,
-        hard_vocab_limit=False,
-        user_defined_symbols=["<eop>"],
-        control_symbols=["<cls>", "<sep>", "<eod>"],
-        num_threads=1,
-        minloglevel=2,
-    )
-    return lambda path: Tokenizer(str(write(path, model.getvalue())))
-
-
 def pieces_of(tmp_path, tokenizer, content, **values):
     """The pieces of a text, a list for each sentence, and the counts."""
     path = write(tmp_path / "a.txt", content.encode())
@@ -148,9 +127,19 @@ def pieces_of(tmp_path, tokenizer, content, **values):
 
 
 def test_a_sentence_that_follows_without_a_space_begins_without_a_mark(
-    tmp_path, chinese
+    tmp_path,
 ):
-    tokenizer = chinese(tmp_path / "zh.model")
+    """Of a vocabulary in which the mark of a word stands alone before most characters."""
+    tokenizer = Tokenizer(
+        vocabulary.train(
+            tmp_path / "zh.model",
+            ["天 天好。是！人", "我是人。天好", "好 <unk>"] * 30,
+            30,
+            hard_vocab_limit=False,
+            control=["<cls>", "<sep>", "<eod>"],
+            user_defined=["<eop>"],
+        )
+    )
     sentences, _ = pieces_of(
         tmp_path,
         tokenizer,

@@ -253,21 +253,12 @@ def test_a_taken_port_is_one_line():
 
 
 def start_one(place, name, addresses, index, **changes):
-    return start(
-        place,
-        name,
-        {
-            "PYTHONUNBUFFERED": "1",
-            "TF_CONFIG": json.dumps(
-                {
-                    "cluster": {"worker": addresses},
-                    "task": {"type": "worker", "index": index},
-                }
-            ),
-        },
-        num_hosts=2,
-        **changes,
-    )
+    cluster = {
+        "cluster": {"worker": addresses},
+        "task": {"type": "worker", "index": index},
+    }
+    environment = {"PYTHONUNBUFFERED": "1", "TF_CONFIG": json.dumps(cluster)}
+    return start(place, name, environment, num_hosts=2, **changes)
 
 
 @pytest.mark.slow
@@ -286,24 +277,14 @@ def test_a_waiting_host_hears_signals(place):
 def test_hosts_with_other_settings_end(place):
     """After one step, of a run that has nothing to compare with before."""
     addresses = local_addresses(2)
-    printed = [
-        host.communicate(timeout=120)[0]
-        for host in [
-            start_one(
-                place,
-                "differ",
-                addresses,
-                index,
-                learning_rate=0.01 + index,
-                save_steps=1,
-            )
-            for index in range(2)
-        ]
+    how = [dict(learning_rate=0.01 + index, save_steps=1) for index in range(2)]
+    hosts = [
+        start_one(place, "differ", addresses, index, **how[index]) for index in range(2)
     ]
+    printed = [host.communicate(timeout=120)[0] for host in hosts]
     assert (
         printed[1]
-        .strip()
-        .split("\n")[-1]
+        .rstrip()
         .endswith(
             "learning_rate is 1.01, not 0.01, expected the same command as on the first one"
         )

@@ -89,18 +89,14 @@ def test_a_run_whose_loss_is_nan_stops_and_resumes(whole, monkeypatch):
     def spoiled_once(*arguments, **named):
         starts.append(named["start_step"])
         batches = real(*arguments, **named)
-        return (
-            batches
-            if len(starts) > 1
-            else batches.enumerate(start=1).map(
-                lambda step, batch: dict(
-                    batch,
-                    weights=tf.where(
-                        tf.equal(step, 8), np.nan * batch["weights"], batch["weights"]
-                    ),
-                )
-            )
-        )
+        if len(starts) > 1:
+            return batches
+
+        def spoiled(step, batch):
+            factor = tf.where(tf.equal(step, 8), np.nan, 1.0)
+            return dict(batch, weights=batch["weights"] * tf.cast(factor, tf.float32))
+
+        return batches.enumerate(start=1).map(spoiled)
 
     monkeypatch.setattr(input_pipeline, "pretraining_batches", spoiled_once)
     done = train(whole, "spoiled", **RUN)
