@@ -89,7 +89,7 @@ class Evaluator:
             results.append(self._evaluate(split, rows, step, prefix)[0])
         result = evaluation.mean(self._task, results)
         if self._chooses_threshold:
-            result[_CHOSEN] = self._threshold
+            result[_CHOSEN] = results[0][_CHOSEN]
         return result
 
     def keep_threshold(self, best: dict[str, Any]) -> None:

@@ -143,10 +143,10 @@ def _read_table(path: str, form: Form, content: Iterator[str]) -> Records:
         elif is_header:
             is_header = False
             names = names or stripped
-            named = list(filter(None, names))
-            if len(set(named)) < len(named):
-                found = f"a column twice in {', '.join(names):.300}"
-                raise wrong(place, found, "names that differ", "--header")
+            for name in filter(None, names):
+                if names.count(name) > 1:
+                    found = f"two columns '{name}' in {', '.join(names):.300}"
+                    raise wrong(place, found, "names that differ", "--header")
         elif names and len(cells) != len(names):
             columns = ", ".join(names)
             expected = f"{len(names)}, {columns:.80}; --quoting, --delimiter"
@@ -315,6 +315,9 @@ def read_directory(task: TaskFields, path: str) -> Records:
 def _of_article(path: str) -> Records:
     """(path, cells) of each question of an article of RACE, or (path, error)."""
     article = parsed(_text_of(path))
+    if isinstance(article, ValueError):
+        yield path, str(article)
+        return
     try:
         questions, options = article["questions"], article["options"]
         # Articles to predict may have no answers.
