@@ -8,12 +8,10 @@ import pytest
 import typed_script
 from helpers.paths import ROOT
 
-SCRIPT = ROOT / "examples" / "typed_script.py"
 
-
-def mypy(path, folder):
+def test_a_users_script_passes_strict_checks(tmp_path):
     pytest.importorskip("mypy", reason="mypy comes with scripts/setup.sh --dev")
-    return subprocess.run(
+    done = subprocess.run(
         [
             sys.executable,
             "-m",
@@ -22,18 +20,14 @@ def mypy(path, folder):
             "--follow-imports=silent",
             "--config-file=",
             "--cache-dir",
-            folder / "cache",
-            path,
+            tmp_path / "cache",
+            ROOT / "examples" / "typed_script.py",
         ],
-        cwd=folder,
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         env=dict(os.environ, MYPYPATH=str(ROOT)),
     )
-
-
-def test_a_users_script_passes_strict_checks(tmp_path):
-    done = mypy(SCRIPT, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
