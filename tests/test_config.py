@@ -112,16 +112,8 @@ def test_a_run_config_is_frozen_and_has_the_documented_order():
 
 def test_a_run_config_has_all_settings_of_flags():
     recurrence = dict(mem_len=7, reuse_len=5, bi_data=True, same_length=True)
-    others = dict(
-        dropout=0.3,
-        dropatt=0.2,
-        init="uniform",
-        init_range=0.4,
-        init_std=0.5,
-        clamp_len=9,
-        precision="fp16",
-        recompute=True,
-    )
+    others = dict(dropout=0.3, dropatt=0.2, init="uniform", init_range=0.4)
+    others.update(init_std=0.5, clamp_len=9, precision="fp16", recompute=True)
     flags = types.SimpleNamespace(**recurrence, **others)
     required = dict(use_tpu=False, use_bfloat16=False)
     wanted = xlnet.RunConfig(True, **required, **recurrence, **others)

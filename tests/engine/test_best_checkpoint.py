@@ -36,26 +36,15 @@ class Killed(BaseException):
     """As if the process had ended: nothing of the program catches it."""
 
 
-def kill_at(monkeypatch, number):
-    """Makes the file operation `number` (0: the first) of those that follow the last one."""
-    done = []
+def killing(operation, left):
+    """The file operation, while there are some left of those that a run makes."""
 
-    def watched(operation):
-        def run(*arguments, **named):
-            if len(done) >= number:
-                raise Killed()
-            done.append(operation)
-            return operation(*arguments, **named)
+    def run(*arguments, **named):
+        if next(left, None) is None:
+            raise Killed()
+        return operation(*arguments, **named)
 
-        return run
-
-    for module, names in (
-        (os, ("replace", "rename", "remove", "unlink", "rmdir", "makedirs")),
-        (shutil, ("copyfile", "rmtree", "copytree")),
-        (checkpoint, ("write_arrays",)),
-    ):
-        for name in names:
-            monkeypatch.setattr(module, name, watched(getattr(module, name)))
+    return run
 
 
 def test_selection_begins_anew_with_another_metric(tmp_path):
@@ -80,7 +69,15 @@ def test_best_is_whole_wherever_a_run_is_killed(tmp_path, monkeypatch, step):
         best_checkpoint.export(old, str(best))
         assert value_of(best) == 1
         with monkeypatch.context() as patched:
-            kill_at(patched, number)
+            left = iter(range(number))
+            for module, names in (
+                (os, ("replace", "rename", "remove", "unlink", "rmdir", "makedirs")),
+                (shutil, ("copyfile", "rmtree", "copytree")),
+                (checkpoint, ("write_arrays",)),
+            ):
+                for name in names:
+                    watched = killing(getattr(module, name), left)
+                    patched.setattr(module, name, watched)
             try:
                 best_checkpoint.export(new, str(best))
                 break

@@ -36,20 +36,10 @@ COLUMNS = dict(text_a_column="a", label_column="b")
 # pairs, as escapes in JSON may give them.
 _LOADED = [
     *" \t\n\r\x00\x0b\x1c\x85\u00a0\u2028\u3000\ufeff\u200b\u200d",
-    "e\u0301",
-    "ﷺ",
-    "İ",
-    *"`'\"“”.!?…。！，,;:|-()[]{}\\/<>@_▁#",
-    "``",
-    "''",
-    "<unk>",
-    "<eop>",
-    "<sep>",
-    "__label__",
-    "\U0001f469\u200d\U0001f467",
-    "3,",
-    "Mr.",
-    "=",
+    *"`'\"“”.!?…。！，,;:|-()[]{}\\/<>@_▁#=ﷺİ",
+    *"`` '' <unk> <eop> <sep> __label__ 3, Mr. e\u0301 \U0001f469\u200d\U0001f467".split(
+        " "
+    ),
     " = ",
 ]
 _CHARACTERS = st.one_of(

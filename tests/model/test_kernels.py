@@ -12,6 +12,7 @@ from helpers.kernel_laws import (
     plain_feed_forward,
     values_and_gradients,
 )
+from helpers.networks import sizes as network_sizes
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,24 +26,9 @@ sizes = st.integers(1, 7)
 
 
 def context(heads, width, **settings):
-    config = XLNetConfig(
-        n_layer=1,
-        d_model=heads * width,
-        n_head=heads,
-        d_head=width,
-        d_inner=1,
-        ff_activation="relu",
-        untie_r=True,
-        n_token=10,
-    )
-    run = RunConfig(
-        is_training=True,
-        use_tpu=True,
-        use_bfloat16=False,
-        dropout=0.1,
-        dropatt=0.1,
-        **settings,
-    )
+    of_network = network_sizes(layers=1, width=heads * width, heads=heads, inner=1)
+    config = XLNetConfig(**of_network, n_token=10)
+    run = RunConfig(True, True, False, dropout=0.1, dropatt=0.1, **settings)
     return LayerContext(config, run, tf.constant([1, 2], tf.uint32))
 
 

@@ -244,21 +244,6 @@ def test_what_stops_a_run(wrong):
 # ---- presets
 
 
-def describe_records(place, folder, num_streams, **shape):
-    """Writes what is read of records before the first step: a manifest, the vocabulary, files."""
-    made = Manifest.read(str(place / "train"))
-    folder.mkdir()
-    for name in (made.sp_model, made.streams[0]["file"]):
-        shutil.copy(place / "train" / name, folder)
-    streams = [
-        dict(made.streams[0], direction=number % 2 if shape["bi_data"] else 0)
-        for number in range(num_streams)
-    ]
-    dataclasses.replace(made, streams=streams, num_streams=num_streams, **shape).write(
-        str(folder)
-    )
-
-
 @pytest.mark.parametrize("name, settings", presets.all_of("pretrain").items())
 def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, name, settings):
     """Up to the first step: its settings fit each other, and records of the shape that it names."""
@@ -274,19 +259,21 @@ def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, name, settin
             num_predict=128 // about["k"],
         )
     run = dict(flags, **preset)
-    describe_records(
-        place,
-        tmp_path / "records",
-        run["train_batch_size"],
-        seq_len=run.get("seq_len", 128),
-        reuse_len=run.get("reuse_len", 64),
-        bi_data=run.get("bi_data", True),
-    )
-    flags.update(
-        n_token=Manifest.read(str(tmp_path / "records")).vocab_size,
-        use_tpu=False,
-        device="cpu",
-    )  # neither a TPU nor GPUs are looked for
+    # What is read of records before the first step: a manifest, the vocabulary, files.
+    shape = dict(seq_len=128, reuse_len=64, bi_data=True)
+    shape = {name: run.get(name, default) for name, default in shape.items()}
+    made = Manifest.read(str(place / "train"))
+    (tmp_path / "records").mkdir()
+    for copied in (made.sp_model, made.streams[0]["file"]):
+        shutil.copy(place / "train" / copied, tmp_path / "records")
+    streams = [
+        dict(made.streams[0], direction=number % 2 if shape["bi_data"] else 0)
+        for number in range(run["train_batch_size"])
+    ]
+    changes = dict(shape, streams=streams, num_streams=len(streams))
+    dataclasses.replace(made, **changes).write(str(tmp_path / "records"))
+    # Neither a TPU nor GPUs are looked for.
+    flags.update(n_token=made.vocab_size, use_tpu=False, device="cpu")
     started = []
     monkeypatch.setattr(loop, "fit", lambda run, *_: started.append(run))
     done = command.run("train_gpu.py", f"--config={name}", **flags)

@@ -77,21 +77,9 @@ def test_a_run_is_the_same_resumed_and_cut(place, settings, cut, step):
 
 
 def run(place, folder, settings, **more):
-    done = train(
-        place,
-        folder,
-        **dict(
-            dict(
-                settings,
-                train_steps=STEPS,
-                save_steps=1,
-                eval_steps=1,
-                max_save=0,
-                eval_record_info_dir=place / "heldout",
-            ),
-            **more,
-        ),
-    )
+    steps = dict(train_steps=STEPS, save_steps=1, eval_steps=1, max_save=0)
+    held_out = dict(eval_record_info_dir=place / "heldout")
+    done = train(place, folder, **{**settings, **steps, **held_out, **more})
     assert done.returncode == 0, done.stderr
 
 
@@ -108,18 +96,14 @@ def check_checkpoints(place, decay):
         stored = arrays(place, "whole", step)
         updates = int(stored.get(checkpoint.UPDATES, step))
         history = history + [stored] if updates > counted else history
-        counted, read[step] = (
-            updates,
-            checkpoint.read_weights(str(place / "whole" / (f"model.ckpt-{step}"))),
-        )
+        counted, prefix = updates, str(place / "whole" / f"model.ckpt-{step}")
+        read[step] = checkpoint.read_weights(prefix)
         counts = decay ** np.arange(len(history))[::-1]
         for name, found in read[step].items():
-            mean = (
-                sum(count * one[name] for count, one in zip(counts, history))
-                / counts.sum()
-                if decay and history
-                else stored[name]
-            )
+            mean = stored[name]
+            if decay and history:
+                means = [count * one[name] for count, one in zip(counts, history)]
+                mean = sum(means) / counts.sum()
             np.testing.assert_allclose(found, mean, rtol=1e-4, atol=1e-6, err_msg=name)
             assert np.isfinite(found).all()
     prefix = checkpoint.newest(str(place / "whole" / "best"))

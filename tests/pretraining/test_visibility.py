@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 from helpers.laws import law
+from helpers.networks import sizes
 from hypothesis import strategies as st
 
 from xlnet.corpus import permutation as permutations
@@ -47,18 +48,15 @@ def sample(length, permutation, direction, is_pair, seed):
     ] * is_pair
     is_special = np.isin(np.arange(length), specials)
     segments = np.arange(length) > specials[-1] if is_pair else np.zeros(length)
-    return (
-        random.randint(9, VOCABULARY, length),
-        segments,
-        is_special,
-        permutations.sample(
-            permutations.Random(seed, 0, [0], [0]),
-            is_special[None],
-            random.rand(1, length) < 0.6,
-            np.array([direction]),
-            permutation,
-        ),
+    ids, is_word_start = random.randint(9, VOCABULARY, length), random.rand(1, length)
+    drawn = permutations.sample(
+        permutations.Random(seed, 0, [0], [0]),
+        is_special[None],
+        is_word_start < 0.6,
+        np.array([direction]),
+        permutation,
     )
+    return ids, segments, is_special, drawn
 
 
 def visible(drawn, is_special, reuse_len):
@@ -110,49 +108,33 @@ def test_a_hidden_token_changes_nothing(
 def changes(ids, segments, drawn, direction, mem_len, clamp_len, untie_r, permutation):
     """float [P,Q]: how much the loss of each target changes with each token of the sequence."""
     length, random = len(ids), np.random.RandomState(0)
-    config = XLNetConfig(
-        n_layer=2,
-        d_model=8,
-        n_head=2,
-        d_head=4,
-        d_inner=16,
-        untie_r=untie_r,
-        ff_activation="gelu",
-        n_token=VOCABULARY,
-    )
+    network = dict(sizes(layers=2, width=8, heads=2, inner=16), untie_r=untie_r)
+    config = XLNetConfig(**network, n_token=VOCABULARY)
     rows = np.tile(ids, [length + 1, 1])  # row j + 1: with another token at j
     rows[np.arange(length) + 1, np.arange(length)] = (ids + 5) % VOCABULARY
     with tf.Graph().as_default() as graph:
-        features = {
-            name: tf.constant(
-                np.tile(value, [length + 1] + [1] * np.ndim(value)), tf.int32
-            )
-            for name, value in dict(
-                seg_ids=segments,
-                rank=drawn.rank[0],
-                direction=direction,
-                positions=drawn.positions[0],
-            ).items()
-        }
-        mems = (
-            [
-                tf.constant(
-                    np.tile(random.randn(1, mem_len, 8), [length + 1, 1, 1]), tf.float32
-                )
-                for _ in range(2)
-            ]
-            if mem_len
-            else None
+
+        def of_rows(value, dtype):
+            shape = [length + 1] + [1] * np.ndim(value)
+            return tf.constant(np.tile(value, shape), dtype)
+
+        features = dict(
+            seg_ids=segments,
+            rank=drawn.rank[0],
+            direction=direction,
+            positions=drawn.positions[0],
         )
+        features = {name: of_rows(x, tf.int32) for name, x in features.items()}
+        mems = [of_rows(random.randn(mem_len, 8), tf.float32) for _ in range(2)]
         tf.set_random_seed(1)
         run = NetworkSettings(init_std=0.5, clamp_len=clamp_len).run_config(
             False, mem_len=mem_len, reuse_len=permutation.reuse_len
         )
         features["input_ids"] = tf.constant(rows, tf.int32)
         outputs, vectors = objectives.find("permutation").predict(
-            objectives.Batch(config, run, features, mems)
+            objectives.Batch(config, run, features, mems if mem_len else None)
         )
-        targets = tf.constant(np.tile(ids[drawn.positions[0]], [length + 1, 1]))
+        targets = of_rows(ids[drawn.positions[0]], None)
         losses = heads.lm_loss(vectors, targets, outputs.embedding_table)  # [Q+1,P]
         as_built = Devices(None).session_config(is_training=True)
         with tf.Session(graph=graph, config=as_built) as session:

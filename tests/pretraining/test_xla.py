@@ -59,20 +59,12 @@ def test_the_step_compiles_to_the_same_numbers(objective, changes):
     assert np.linalg.norm(compiled_weights - weights) < 1e-5 * np.linalg.norm(weights)
 
 
-def model_of(objective, dropout, precision="fp32", seed=0, recompute=False, **settings):
+def model_of(objective, dropout, recompute=False, **settings):
     """Of two layers: with `recompute` the first one is in a loop."""
     return run_of(
         XLNetConfig(**dict(TINY, n_layer=2, n_token=VOCABULARY)),
-        dict(
-            dropout=dropout,
-            dropatt=dropout,
-            precision=precision,
-            recompute=recompute,
-            init_std=0.1,
-        ),
-        dict(
-            mem_len=8, objective=objective, next_segment_loss=1.0, seed=seed, **settings
-        ),
+        dict(dropout=dropout, dropatt=dropout, recompute=recompute, init_std=0.1),
+        dict(mem_len=8, objective=objective, next_segment_loss=1.0, **settings),
         OptimizationSettings(learning_rate=0.01, train_steps=10, warmup_steps=1),
     )
 
