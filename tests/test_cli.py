@@ -110,11 +110,8 @@ for words in (["predict", "--model_dir=model", "--input=missing.csv"], ["predict
 
 def test_a_name_that_is_not_utf8_is_refused():
     line = command.refused("train_gpu.py", "--record_info_dir=r\udcff", "--model_dir=m")
-    assert (
-        line
-        == "train_gpu.py: record_info_dir: found no such directory: r\\udcff, "
-        + ("expected one that exists")
-    )
+    found = "train_gpu.py: record_info_dir: found no such directory: r\\udcff, "
+    assert line == found + "expected one that exists"
 
 
 @pytest.mark.parametrize("flags", [[], ["--help"]])
@@ -176,9 +173,7 @@ def test_a_wrong_value_of_a_flag_has_the_status_of_flags():
 def test_home_is_expanded_in_a_path(monkeypatch, tmp_path):
     """No shell does it after a flag's =."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    for flag in (
-        dict(record_info_dir="~/none"),
-        dict(record_info_dir="x", config="~/none.json"),
-    ):
+    in_preset = dict(record_info_dir="x", config="~/none.json")
+    for flag in (dict(record_info_dir="~/none"), in_preset):
         done = command.run("train_gpu.py", **flag)
         assert done.returncode == 1 and f"{tmp_path}/none" in done.stderr

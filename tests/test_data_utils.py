@@ -7,12 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
-from helpers.preparation import (
-    REUSE_LEN,
-    SEQ_LEN,
-    SHAPE,
-    make_workspace,
-)
+from helpers.preparation import REUSE_LEN, SEQ_LEN, SHAPE, make_workspace
 
 from xlnet.corpus import record_files
 from xlnet.corpus.manifest import Manifest

@@ -267,7 +267,7 @@ def test_questions(place, monkeypatch):
         ),
     )
     assert noted(done) == {
-        *("iterations", "predict_batch_size", "num_hosts", "tpu", "use_tpu"),
+        *("iterations", "predict_batch_size", "num_hosts", "tpu", "use_tpu")
     }
     assert re.search("^task +custom: 80 examples", done.stdout, re.M)
     predicted = json.loads(

@@ -10,7 +10,7 @@ import pytest
 from helpers import command
 from helpers.finetuning import assert_same
 from helpers.paths import RELEASED
-from helpers.pretraining import flags_of, losses, train, weights
+from helpers.pretraining import complete, flags_of, losses, train, weights
 
 from xlnet.corpus import record_files
 from xlnet.pretraining import resolve
@@ -20,9 +20,7 @@ pytestmark = pytest.mark.usefixtures("quick_start")
 
 @pytest.fixture(scope="module")
 def trained(place):
-    done = train(place, "whole", eval_record_info_dir=place / "heldout")
-    assert done.returncode == 0, done.stderr
-    return done
+    return complete(place, "whole", eval_record_info_dir=place / "heldout")
 
 
 def test_held_out_before_and_after(place, trained):
@@ -50,27 +48,15 @@ def test_any_checkpoint_is_evaluated_without_training(place, trained):
         "model_config_path train_steps warmup_steps mem_len perm_size num_predict".split()
     )
     bare["do_eval"] = True
-    done = train(place, "whole", eval_record_info_dir=place / "heldout", **bare)
-    assert done.returncode == 0, done.stderr
+    done = complete(place, "whole", eval_record_info_dir=place / "heldout", **bare)
     assert held_out(done.stdout) == held_out(trained.stdout)[-1:]
     assert sorted((place / "whole").rglob("*")) == before
-    done = train(
-        place,
-        "none",
-        **dict(
-            bare, init_checkpoint=place / "whole", record_info_dir=place / "heldout"
-        ),
-    )
-    assert (
-        held_out(done.stdout) == held_out(trained.stdout)[-1:]
-        and not (place / "none").exists()
-    )
-    other = train(
-        place,
-        "whole",
-        eval_record_info_dir=place / "heldout",
-        **dict(bare, num_predict=4),
-    )
+    elsewhere = dict(init_checkpoint=place / "whole", record_info_dir=place / "heldout")
+    done = complete(place, "none", **bare, **elsewhere)
+    assert held_out(done.stdout) == held_out(trained.stdout)[-1:]
+    assert not (place / "none").exists()
+    bare.update(eval_record_info_dir=place / "heldout", num_predict=4)
+    other = complete(place, "whole", **bare)
     assert held_out(other.stdout) != held_out(trained.stdout)[-1:]
 
 
@@ -84,8 +70,7 @@ def test_a_resumed_run_is_the_uninterrupted_run(place, trained):
     for path in list(folder.glob("*-4*")):
         path.unlink()
     (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-2"\n')
-    second = train(place, "killed")
-    assert second.returncode == 0, second.stderr
+    second = complete(place, "killed")
     assert re.search("^steps +2 to 4", second.stdout, re.M)
     whole = dict(losses(trained.stdout))
     assert dict(losses(first.stdout)) == whole
@@ -113,7 +98,7 @@ def test_memory_matters_and_is_saved_beside_each_checkpoint(place, trained):
 
 @pytest.mark.slow
 def test_starts_from_weights_without_slots(place, trained):
-    done = train(
+    done = complete(
         place,
         "warm",
         train_steps=1,
@@ -121,7 +106,6 @@ def test_starts_from_weights_without_slots(place, trained):
         learning_rate=1e-30,
         init_checkpoint=place / "whole" / "latest",
     )
-    assert done.returncode == 0, done.stderr
     assert re.search(
         r"started from \S+model\.ckpt-4: (\d+) of \1 variables", done.stdout
     )
@@ -255,14 +239,9 @@ def test_remote_records_train_as_those_on_a_disk(place):
                     f.write(path.read_bytes())
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(record_files, "_BLOCK", 1000)
-        remote = train(
-            place,
-            "remote",
-            record_info_dir="ram://train",
-            eval_steps=2,
-            eval_record_info_dir="ram://heldout",
-        )
-    assert remote.returncode == 0, remote.stderr
+        records = dict(record_info_dir="ram://train", eval_steps=2)
+        held = dict(eval_record_info_dir="ram://heldout")
+        remote = complete(place, "remote", **records, **held)
     here = train(place, "here", eval_record_info_dir=place / "heldout", eval_steps=2)
     assert losses(remote.stdout) == losses(here.stdout) != []
     flags = flags_of(place, "none", record_info_dir="ram://heldout")

@@ -126,9 +126,7 @@ def pieces_of(tmp_path, tokenizer, content, **values):
     ], counts
 
 
-def test_a_sentence_that_follows_without_a_space_begins_without_a_mark(
-    tmp_path,
-):
+def test_a_sentence_that_follows_without_a_space_begins_without_a_mark(tmp_path):
     """Of a vocabulary in which the mark of a word stands alone before most characters."""
     tokenizer = Tokenizer(
         vocabulary.train(

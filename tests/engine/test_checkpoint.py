@@ -131,21 +131,6 @@ def test_weights_that_are_not_finite_are_refused_by_name(graph, tmp_path):
             checkpoint.restore(session, prefix, weights)
 
 
-def test_a_prefix_a_directory_or_latest(graph, tmp_path):
-    assert checkpoint.resolve(PREFIX) == PREFIX
-    assert checkpoint.resolve(str(RELEASED)) == PREFIX
-    tf.get_variable("w", [2], use_resource=True)
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        saver = tf.train.Saver()
-        for step in (5, 10):
-            saver.save(session, str(tmp_path / "model.ckpt"), global_step=step)
-    newest = str(tmp_path / "model.ckpt-10")
-    assert checkpoint.resolve(str(tmp_path)) == newest
-    assert checkpoint.resolve(str(tmp_path / "latest")) == newest
-    assert [step for step, _ in checkpoint.all_prefixes(str(tmp_path))] == [5, 10]
-
-
 def test_wrong_checkpoints_are_refused(graph, tmp_path):
     build(config_of(n_token=50))
     with pytest.raises(UserError, match=r"no checkpoint .*nowhere"):
@@ -224,8 +209,12 @@ def test_a_checkpoint_is_there_once_its_index_is(graph, tmp_path, monkeypatch):
         checkpoint.write(tf.train.Saver([weight]), session, str(tmp_path), 3)
         assert names == ["model.ckpt-3.data-00000-of-00001", "model.ckpt-3.index"]
         assert checkpoint.newest(str(tmp_path)) == str(tmp_path / "model.ckpt-3")
-        for step in (4, 5):
+        for step in (9, 10):
             checkpoint.write(
                 tf.train.Saver([weight]), session, str(tmp_path), step, max_save=2
             )
-    assert [step for step, _ in checkpoint.all_prefixes(str(tmp_path))] == [4, 5]
+    assert [step for step, _ in checkpoint.all_prefixes(str(tmp_path))] == [9, 10]
+    # A checkpoint is named by its prefix, its directory, or as the latest one there.
+    for name in (tmp_path, tmp_path / "latest", tmp_path / "model.ckpt-10"):
+        assert checkpoint.resolve(str(name)) == str(tmp_path / "model.ckpt-10")
+    assert checkpoint.resolve(PREFIX) == checkpoint.resolve(str(RELEASED)) == PREFIX

@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 from helpers.finetuning import assert_same
 from helpers.matmuls import ancestors
 from helpers.paths import ROOT
-from helpers.pretraining import curve, start_hosts, train, weights
+from helpers.pretraining import complete, curve, start_hosts, weights
 
 from xlnet.engine import devices as engine_devices
 from xlnet.engine import optimizer
@@ -87,32 +87,25 @@ def test_pretraining_on_gpus_is_compiled_unless_the_flag_says_otherwise(
     assert ("compiled by XLA" in devices.description) == is_compiled
 
 
-def fused(asked, used, objective="permutation"):
-    """The compute capability for which attention is fused on these devices."""
-    settings = PretrainingSettings(record_info_dir="", objective=objective)
-    config = types.SimpleNamespace(d_head=64)
-    found = resolve.with_attention(asked, settings, config, NetworkSettings(), used)
-    return found.fused_attention
-
-
-@pytest.fixture
-def h100s(machine, monkeypatch):
-    """Function to `Devices` of so many GPUs, of TensorFlow 2.21 with Triton."""
+def test_where_attention_is_fused(machine, monkeypatch):
+    """Without asking where it was tried; refused where nothing would use it. The GPUs are those of
+    TensorFlow 2.21 with Triton."""
     monkeypatch.setattr(resolve.tf2, "__version__", "2.21.0")
     monkeypatch.setattr(resolve, "find_spec", lambda name: "found")
     monkeypatch.setattr(kernels_gpu_check, "check", lambda *how: None)
     machine()
 
-    def make(number=1, capability=(9, 0), xla=True):
+    def h100s(number=1, capability=(9, 0), xla=True):
         details = dict(device_name="NVIDIA H100", compute_capability=capability)
         gpu = types.SimpleNamespace(name="GPU", details=details)
         return Devices(None, number, gpus=(gpu,) * number, xla=xla)
 
-    return make
+    def fused(asked, used, objective="permutation"):
+        """The compute capability for which attention is fused on these devices."""
+        settings = PretrainingSettings(record_info_dir="", objective=objective)
+        asked_of = asked, settings, types.SimpleNamespace(d_head=64), NetworkSettings()
+        return resolve.with_attention(*asked_of, used).fused_attention
 
-
-def test_where_attention_is_fused(h100s, monkeypatch):
-    """Without asking where it was tried; refused where nothing would use it."""
     assert fused(None, h100s()) == (9, 0)
     assert fused(False, h100s()) is None
     assert fused(None, h100s(number=2)) is None
@@ -243,8 +236,7 @@ def runs(place):
         ("replicas", dict(num_core_per_host=2)),
         ("micro", dict(grad_accum_steps=2)),
     ):
-        done = train(place, name, **settings, **changes)
-        assert done.returncode == 0, done.stderr
+        complete(place, name, **settings, **changes)
     printed = [host.communicate(timeout=300)[0] for host in hosts]
     assert [host.returncode for host in hosts] == [0, 0], printed
     assert f"step {STEPS}/{STEPS}" in printed[0] and "step" not in printed[1]

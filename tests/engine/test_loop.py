@@ -9,7 +9,7 @@ import signal
 
 import pytest
 from helpers.finetuning import assert_same
-from helpers.pretraining import curve, train, weights
+from helpers.pretraining import complete, curve, train, weights
 
 from xlnet.engine import progress
 from xlnet.pretraining.held_out import HeldOut
@@ -26,8 +26,7 @@ def run(place):
 @pytest.fixture(scope="module")
 def whole(place, run):
     """An uninterrupted run in `whole`."""
-    done = train(place, "whole", **run)
-    assert done.returncode == 0, done.stderr
+    done = complete(place, "whole", **run)
     assert done.stdout.count("held out: step") == 4
 
 
@@ -62,8 +61,7 @@ def test_an_evaluation_that_a_kill_cut_off_is_made_up(place, run, whole, monkeyp
                 train(place, name, **run)
         (place / name / "unfinished").mkdir()
         (place / name / "memory-5-0.npy").write_text("")
-        done = train(place, name, **run)
-        assert done.returncode == 0, done.stderr
+        done = complete(place, name, **run)
         # The evaluation that is made up, the banner, steps, the last evaluation.
         assert (
             re.findall(r"^(?:held out: step|step|steps) +(\d)", done.stdout, re.M)
@@ -81,8 +79,7 @@ def test_a_run_that_goes_back_has_no_best_of_later_steps(place, run, whole):
     for step in (4, 6):
         for path in (place / "back").glob(f"*-{step}*"):
             path.unlink()
-    done = train(place, "back", **dict(run, train_steps=2))
-    assert done.returncode == 0, done.stderr
+    complete(place, "back", **dict(run, train_steps=2))
     assert list((place / "whole" / "best").glob("*-6.index"))
     assert not list((place / "back" / "best").glob("*-6.index"))
     assert train(place, "back", **run).returncode == 0
@@ -110,8 +107,7 @@ def test_settings_that_change_what_is_learned_are_refused(place, run, whole):
             "another model_dir; --allow_changes" in done.stderr
         )
     assert (place / "changed" / "run.json").read_text() == before
-    done = train(place, "changed", **dict(more, dropout=0.3, allow_changes=True))
-    assert done.returncode == 0, done.stderr
+    done = complete(place, "changed", **dict(more, dropout=0.3, allow_changes=True))
     assert "note: settings changed: dropout was 0.1, is 0.3\n" in done.stdout
     kept = json.loads((place / "changed" / "run.json").read_text())
     assert kept["resolved"]["dropout"] == 0.3
@@ -133,8 +129,7 @@ def test_a_signal_ends_an_evaluation(place, run, whole, monkeypatch, step):
         done = train(place, name, **run)
     assert done.returncode == 75, done.stderr
     assert "stopped by SIGTERM; run the same command again" in done.stderr
-    done = train(place, name, **run)
-    assert done.returncode == 0
+    done = complete(place, name, **run)
     assert re.search(r"^held out: step (\d)", done.stdout, re.M)[1] == str(step)
     check_same(place, name)
 

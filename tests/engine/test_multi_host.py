@@ -17,11 +17,11 @@ import pytest
 from helpers.finetuning import assert_same
 from helpers.paths import ROOT
 from helpers.pretraining import (
+    complete,
     curve,
     free_ports,
     start,
     start_hosts,
-    train,
     wait_for_step,
     weights,
 )
@@ -79,8 +79,7 @@ def killed(place, run, stopped):
     shutil.copytree(place / "hosts", place / "killed")
 
     def uninterrupted():  # the run of one process, dropout and memories on, for comparison
-        done = train(place, "whole", **run)
-        assert done.returncode == 0, done.stderr
+        complete(place, "whole", **run)
 
     status, printed = interrupt_one(
         start_hosts(place, "killed", **run), 39, signal.SIGKILL, meanwhile=uninterrupted
@@ -104,8 +103,7 @@ def test_a_lost_host_ends_the_other(killed):
 def test_one_process_goes_on_where_hosts_were_lost(place, run, killed):
     """Stopped, killed, and the run is still the uninterrupted one of one device."""
     name = shutil.copytree(place / "killed", place / "alone").name
-    done = train(place, name, **run)
-    assert done.returncode == 0, done.stderr
+    done = complete(place, name, **run)
     assert re.search("^steps +(36|40) to 60", done.stdout, re.MULTILINE)
     np.testing.assert_allclose(curve(place, name), curve(place, "whole"), rtol=1e-5)
     held_out = []

@@ -31,12 +31,10 @@ def settings_of(reference):
 
 
 def variables_of(values):
-    found = {}
-    for name, value in values.items():
-        found[name] = tf.get_variable(
-            name, initializer=tf.constant(value), use_resource=True
-        )
-    return found
+    return {
+        name: tf.get_variable(name, initializer=tf.constant(value), use_resource=True)
+        for name, value in values.items()
+    }
 
 
 @pytest.mark.parametrize("kind", ("poly", "cos", "wd", "layer"))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 from helpers.finetuning import assert_same
-from helpers.pretraining import curve, start, train, wait_for_step, weights
+from helpers.pretraining import complete, curve, start, train, wait_for_step, weights
 
 from xlnet.corpus import input_pipeline
 
@@ -21,8 +21,7 @@ RUN = dict(train_steps=40, save_steps=6, max_save=0, eval_steps=20, n_layer=1)
 @pytest.fixture(scope="module")
 def whole(place):
     """An uninterrupted run, dropout and memories on; model directory."""
-    done = train(place, "whole", **RUN)
-    assert done.returncode == 0, done.stderr
+    complete(place, "whole", **RUN)
     return place
 
 

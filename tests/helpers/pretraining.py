@@ -87,6 +87,11 @@ def train(place, model_dir, **changes):
     return command.run("train_gpu.py", *flags_of(place, model_dir, **changes))
 
 
+def complete(place, model_dir, **changes):
+    """`train`, which must end with status 0."""
+    return command.succeed("train_gpu.py", *flags_of(place, model_dir, **changes))
+
+
 def start(place, model_dir, environment=(), before=lambda: None, **changes):
     """Starts train_gpu.py as a process of its own, which hears Ctrl-C though the tests may not.
     `before` is called in the process before the program starts."""
@@ -155,17 +160,21 @@ def features():
 
 
 def run_of(config, network, settings, optimization=None, reuse_len=16, devices=None):
-    """A `PretrainingRun` without records, for `features`; network, settings: dicts."""
+    """A `PretrainingRun` without records, for `features`; network, settings: dicts; config: what
+    differs from `TINY`, or an `XLNetConfig`."""
     from xlnet.engine.devices import Devices
     from xlnet.pretraining.run import PretrainingRun
-    from xlnet.settings.network import NetworkSettings
+    from xlnet.settings.network import NetworkSettings, XLNetConfig
     from xlnet.settings.pretraining import PretrainingSettings
     from xlnet.settings.training import OptimizationSettings
 
+    if isinstance(config, dict):
+        config = XLNetConfig(**dict(TINY, n_token=VOCABULARY, **config))
+    short = dict(learning_rate=0.01, train_steps=10, warmup_steps=1)
     return PretrainingRun(
         PretrainingSettings(**{"record_info_dir": "", "model_dir": "", **settings}),
         NetworkSettings(**network),
-        optimization or OptimizationSettings(),
+        optimization or OptimizationSettings(**short),
         config,
         tokenizer=types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6),
         manifest=types.SimpleNamespace(reuse_len=reuse_len),

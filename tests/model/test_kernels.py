@@ -143,9 +143,7 @@ def test_feed_forward(form, shape, width, inner, activation, seed):
 
 @laws
 @given(
-    shape=st.tuples(sizes, sizes),
-    width=st.integers(3, 8),
-    seed=st.integers(0, 1000),
+    shape=st.tuples(sizes, sizes), width=st.integers(3, 8), seed=st.integers(0, 1000)
 )
 def test_layer_norm(shape, width, seed):
     random = np.random.RandomState(seed)

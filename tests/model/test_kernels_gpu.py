@@ -10,13 +10,11 @@ import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from helpers import triton_on_numpy
-from helpers.pretraining import TINY, VOCABULARY, losses_of_steps, run_of
+from helpers.pretraining import losses_of_steps, run_of
 
 from xlnet.engine.devices import Devices
 from xlnet.model import kernels, kernels_gpu, kernels_gpu_check, modeling
 from xlnet.model.kernels import Dropout, Mask, Stream
-from xlnet.settings.network import XLNetConfig
-from xlnet.settings.training import OptimizationSettings
 from xlnet.support.errors import UserError
 
 pytestmark = pytest.mark.skipif(
@@ -169,12 +167,10 @@ def test_a_step_is_the_same_in_micro_batches_and_recomputed(on_numpy, monkeypatc
     )
 
     def losses(fused, dropout, recompute=False, micro_batches=1):
-        wide = dict(TINY, d_model=16, n_head=1, d_head=16, n_token=VOCABULARY)
         model = run_of(
-            XLNetConfig(**wide),
+            dict(d_model=16, n_head=1, d_head=16),
             dict(dropout=0.0, dropatt=dropout, recompute=recompute, init_std=0.3),
             dict(mem_len=8, grad_accum_steps=micro_batches),
-            OptimizationSettings(learning_rate=0.01, train_steps=10, warmup_steps=1),
             devices=Devices(None, xla=True, fused_attention=(9, 0) if fused else None),
         )
         return losses_of_steps(model)
@@ -201,14 +197,7 @@ def test_the_check_before_a_run_finds_what_differs(on_numpy, monkeypatch):
 
 
 SIZES = kernels_gpu._Sizes(
-    T=512,
-    K=896,
-    R=1408,
-    N=12,
-    H=64,
-    DROPPED=6554,
-    SEES_ITSELF=True,
-    IN_TILE=True,
+    T=512, K=896, R=1408, N=12, H=64, DROPPED=6554, SEES_ITSELF=True, IN_TILE=True
 )
 
 

@@ -5,25 +5,16 @@ import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from helpers.matmuls import function_graphs
-from helpers.pretraining import (
-    TINY,
-    VOCABULARY,
-    features,
-    losses_of_steps,
-    run_of,
-)
+from helpers.pretraining import TINY, features, losses_of_steps, run_of
 
 from xlnet.engine.devices import Devices
-from xlnet.settings.network import XLNetConfig
-from xlnet.settings.training import OptimizationSettings
 
 
 def model(objective="permutation", recompute=True, xla=False):
     return run_of(
-        XLNetConfig(**TINY, n_token=VOCABULARY),
+        {},
         dict(dropout=0.4, dropatt=0.4, recompute=recompute, init_std=0.3),
         dict(mem_len=8, objective=objective),
-        OptimizationSettings(learning_rate=0.01, train_steps=10, warmup_steps=1),
         devices=Devices(None, xla=xla),
     )
 

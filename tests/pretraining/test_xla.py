@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
-from helpers.pretraining import TINY, VOCABULARY, curve, features, run_of, train
+from helpers.pretraining import complete, curve, features, run_of
 
-from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import OptimizationSettings
 
 pytestmark = pytest.mark.slow
@@ -44,7 +43,7 @@ def losses(model, compile_it, steps=4):
 def test_the_step_compiles_to_the_same_numbers(objective, changes):
     """Dropout off."""
     model = run_of(
-        XLNetConfig(**dict(TINY, n_token=VOCABULARY)),
+        {},
         dict(dropout=0.0, dropatt=0.0),
         dict(mem_len=8, objective=objective, **changes),
         OptimizationSettings(
@@ -62,10 +61,9 @@ def test_the_step_compiles_to_the_same_numbers(objective, changes):
 def model_of(objective, dropout, recompute=False, **settings):
     """Of two layers: with `recompute` the first one is in a loop."""
     return run_of(
-        XLNetConfig(**dict(TINY, n_layer=2, n_token=VOCABULARY)),
+        {},
         dict(dropout=dropout, dropatt=dropout, recompute=recompute, init_std=0.1),
         dict(mem_len=8, objective=objective, next_segment_loss=1.0, **settings),
-        OptimizationSettings(learning_rate=0.01, train_steps=10, warmup_steps=1),
     )
 
 
@@ -90,8 +88,7 @@ def test_the_flag_changes_no_number(place):
     """Dropout off: compiled, its masks are others."""
     run = dict(train_steps=6, log_steps=1, next_segment_loss=1.0, dropout=0, dropatt=0)
     for name, xla in (("plain", False), ("compiled", True)):
-        done = train(place, name, xla=xla, **run)
-        assert done.returncode == 0, done.stderr
+        done = complete(place, name, xla=xla, **run)
     speeds = list(map(int, re.findall(r"(\d+) tokens/s", done.stdout)))
     assert speeds[-1] > 10 * speeds[0], f"every step is compiled again: {done.stdout}"
     np.testing.assert_allclose(

@@ -144,13 +144,10 @@ def test_an_output_that_cannot_be_written_is_refused_before_work_begins(name, tm
     others, flag = OUTPUT_FLAGS[name]
     (tmp_path / "directory").mkdir()
     (tmp_path / "link.png").symlink_to("directory")
-    for path, said in (
-        ("link.png", "found the directory"),
-        ("new/x.png", "no such directory"),
-    ):
-        done = command.run(
-            "xlnet " + name, *others.split(), f"--{flag}={tmp_path / path}"
-        )
+    expected = {"link.png": "found the directory", "new/x.png": "no such directory"}
+    for path, said in expected.items():
+        output = f"--{flag}={tmp_path / path}"
+        done = command.run("xlnet " + name, *others.split(), output)
         (line,) = done.errors
         assert done.returncode in (1, 2) and f"{flag}: " in line and said in line
     assert not (tmp_path / "new").exists()

@@ -15,13 +15,13 @@ from xlnet.support.errors import UserError
 
 pytestmark = pytest.mark.slow
 
-HOLD = (
-    "import sys, time\nfrom xlnet.support import system\n"
-    "from xlnet.support.errors import UserError\n"
-    "try:\n"
-    "    with system.locked(sys.argv[1], 'x'): print('held', flush=True); time.sleep(%s)\n"
-    "except UserError: print('refused')"
-)
+HOLD = """
+import sys, time
+from xlnet.support import system
+with system.locked(sys.argv[1], "x"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
 
 
 @pytest.fixture
@@ -31,16 +31,6 @@ def path(tmp_path):
 
 def held(path):
     return system.locked(str(path), "model_dir: a run trains in X")
-
-
-def hold(path, seconds=60, before=""):
-    process = subprocess.Popen(
-        [sys.executable, "-c", before + HOLD % seconds, str(path)],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
-    return process
 
 
 def test_a_second_run_is_refused(path):
@@ -60,7 +50,8 @@ def test_a_second_run_is_refused(path):
 
 
 def test_the_lock_of_a_killed_process_is_taken_over(path):
-    process = hold(path)
+    how = dict(stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    process = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], **how)
     assert process.stdout.readline() == "held\n"
     with pytest.raises(UserError, match=f"as process {process.pid} since"):
         with held(path):
