@@ -43,6 +43,7 @@ class Evaluator:
         # cores.
         at_once = 1 if settings.do_train else run.devices.parallel_batches
         batch_size = math.ceil(settings.eval_batch_size / at_once)
+        # Without weights until `_predictions` restores those of a checkpoint.
         self._session = RestoredSession(run.devices, at_once=at_once)
         self._predictor = Predictor(
             run.model, run.data.tokenizer, self._session, batch_size
@@ -218,12 +219,13 @@ class Evaluator:
         settings = self._settings
         step, prefix = self._best()
         for name, rows in rows_of.items():
+            predictions = self._predictions(name, rows, step, prefix)
             evaluation.write_predictions(
                 self._directory,
                 self._task,
                 name,
                 rows,
-                self._predictions(name, rows, step, prefix).values,
+                predictions.values,
                 step=step,
                 threshold=self._threshold,
                 output=settings.output,

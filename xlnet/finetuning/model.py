@@ -119,7 +119,7 @@ class TaskModel:
         return nn, task.logits(nn, features, is_training)
 
 
-# ---- features and outputs of records
+# ---- features of records
 
 
 def placeholders(tuned: FineTunedTask, with_targets: bool = False) -> Tensors:
@@ -138,38 +138,13 @@ def placeholders(tuned: FineTunedTask, with_targets: bool = False) -> Tensors:
     return inputs
 
 
-def join(
-    parts: Sequence[Arrays], tuned: FineTunedTask
-) -> tuple[Predictions, TokenCounts]:
-    """The predictions of n rows, and the counts of their tokens, int [n], from the outputs of their
-    batches, as of `Predictor.outputs`."""
-    outputs = in_order(parts)
-    starts = np.flatnonzero(outputs.pop("is_first"))
-    read, total = outputs.pop("tokens_read"), outputs.pop("tokens")
-    counts = TokenCounts(read[starts], total[starts])
-    # A row may have several records; `join` makes one prediction of their outputs.
-    windows = np.diff(starts, append=len(outputs["loss"]))
-    has_windows = encoding.has_windows(tuned.layout)
-    predictions = tuned.task.join(outputs, windows if has_windows else None)
-    return predictions, counts
-
-
-def in_order(parts: Sequence[Arrays]) -> Arrays:
-    """Joins batches: arrays [m,...] by name, in the order of `index`, which is left out."""
-    order = np.argsort(np.concatenate([part["index"] for part in parts]), kind="stable")
-    joined = {}
-    for name in parts[0]:
-        if name != "index":
-            joined[name] = np.concatenate([part[name] for part in parts])[order]
-    return joined
-
-
 # ---- the predictor
 
 
 class Predictor:
     """Predicts rows with a fine-tuned network, of which each device of a session has a copy. Any
-    number of threads may use it.
+    number of threads may use it. Rows become `_batches`, the copies compute them `in_parallel`, and
+    `join` makes predictions of their outputs.
 
     Args:
       model: the network, with the output layer of its task.
@@ -240,3 +215,32 @@ class Predictor:
             ):
                 yield dict(batch, index=first + numbers)
             first += windows.sum()
+
+
+# ---- outputs of batches to predictions of rows
+
+
+def join(
+    parts: Sequence[Arrays], tuned: FineTunedTask
+) -> tuple[Predictions, TokenCounts]:
+    """The predictions of n rows, and the counts of their tokens, int [n], from the outputs of their
+    batches, as of `Predictor.outputs`."""
+    outputs = in_order(parts)
+    starts = np.flatnonzero(outputs.pop("is_first"))
+    read, total = outputs.pop("tokens_read"), outputs.pop("tokens")
+    counts = TokenCounts(read[starts], total[starts])
+    # A row may have several records; `join` makes one prediction of their outputs.
+    windows = np.diff(starts, append=len(outputs["loss"]))
+    has_windows = encoding.has_windows(tuned.layout)
+    predictions = tuned.task.join(outputs, windows if has_windows else None)
+    return predictions, counts
+
+
+def in_order(parts: Sequence[Arrays]) -> Arrays:
+    """Joins batches: arrays [m,...] by name, in the order of `index`, which is left out."""
+    order = np.argsort(np.concatenate([part["index"] for part in parts]), kind="stable")
+    joined = {}
+    for name in parts[0]:
+        if name != "index":
+            joined[name] = np.concatenate([part[name] for part in parts])[order]
+    return joined
