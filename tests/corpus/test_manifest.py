@@ -71,8 +71,15 @@ def test_files_of_another_size_are_refused(directory):
     with pytest.raises(UserError, match="a.tfrecord: found 4 bytes, expected 5"):
         Manifest.read(str(directory))
     (directory / "a.tfrecord").unlink()
-    with pytest.raises(FileNotFoundError, match="No such file.*a.tfrecord"):
+    with pytest.raises(UserError, match="a.tfrecord: found 0 bytes, expected 5"):
         Manifest.read(str(directory))
+
+
+def test_a_file_that_is_gone_is_named_with_the_flag(directory):
+    manifest = Manifest.read(str(directory))
+    (directory / manifest.sp_model).unlink(missing_ok=True)
+    with pytest.raises(UserError, match=f"^input: .*{manifest.sp_model}"):
+        manifest.verify(str(directory), "input")
 
 
 def test_a_directory_without_a_manifest_is_refused(tmp_path):

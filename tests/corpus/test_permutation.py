@@ -278,6 +278,27 @@ def own_order(monkeypatch):
     return register
 
 
+def test_the_library_s_order_stays(own_order):
+    def uniform(random, is_permuted, perm_size):
+        return np.where(is_permuted, 0, -1)
+
+    with pytest.raises(ValueError, match="found the name 'uniform'"):
+        own_order(uniform)
+
+
+def test_as_many_targets_as_a_sequence_can_have():
+    """Legacy takes half of them from each part."""
+    for settings, most in (
+        (SETTINGS, LENGTH - 3),
+        (LEGACY, LENGTH - 3),
+        (dataclasses.replace(LEGACY, reuse_len=8), 16),
+        (dataclasses.replace(LEGACY, reuse_len=60), 9),
+    ):
+        dataclasses.replace(settings, num_predict=most).check(LENGTH)
+        with pytest.raises(UserError, match=f"^num_predict: .*at most {most} for"):
+            dataclasses.replace(settings, num_predict=most + 1).check(LENGTH)
+
+
 def test_an_order_of_ones_own(own_order):
     def left_to_right(random, is_permuted, perm_size):
         return np.where(is_permuted, np.arange(is_permuted.shape[1]), -1)

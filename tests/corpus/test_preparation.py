@@ -142,6 +142,13 @@ def test_a_file_that_fails_costs_no_other_file(
     assert_as_made_at_once(settings)
 
 
+def test_a_file_in_the_place_of_the_directory_is_refused(settings, tmp_path):
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(UserError, match="^save_dir: found the file .*out, expected"):
+        preparation.make_records(settings)
+    assert (tmp_path / "out").read_text() == "mine"
+
+
 def test_a_second_run_in_the_directory_is_refused(settings):
     folder = preparation.unfinished_folder(settings.save_dir)
     with (

@@ -279,6 +279,9 @@ def test_files_that_are_not_what_their_names_say_are_refused(tmp_path):
         (tmp_path / "b.txt.gz").write_bytes(damaged)
         with pytest.raises(UserError, match="b.txt.gz cannot be read: "):
             read(tmp_path / "b.txt.gz")
+    (tmp_path / "b.txt.gz").write_bytes(b"")
+    with pytest.raises(UserError, match="b.txt.gz: found no bytes, expected"):
+        read(tmp_path / "b.txt.gz")
     path = write_parquet(tmp_path / "a.parquet", ["a"] * 9 + [None])
     with pytest.raises(UserError, match="a.parquet, row 10: found None, expected text"):
         read(path)

@@ -30,7 +30,10 @@ def steps_per_epoch(manifest: Manifest, batch_size: int) -> int:
     number of streams."""
     if manifest.num_streams % batch_size:
         expected = f"a divisor of the {manifest.num_streams} streams of the data"
-        raise wrong("train_batch_size", batch_size, expected)
+        # Streams of both directions come in pairs.
+        multiple = 2 if manifest.bi_data and batch_size % 2 else 1
+        remedy = f"or records with --num_streams={batch_size * multiple}"
+        raise wrong("train_batch_size", batch_size, expected, remedy)
     return manifest.num_streams // batch_size * manifest.windows_per_stream
 
 
@@ -104,20 +107,21 @@ def pretraining_batches(
     @_without_autograph
     def batch(step: tf.Tensor) -> dict[str, tf.Tensor]:
         serialized = tf.numpy_function(read_records, [step], tf.string)
-        parsed = record_files.parse(features, tf.ensure_shape(serialized, [num_rows]))
-        rank, positions, weights = tf.numpy_function(
-            sample_targets,
-            [step, parsed["input"], parsed["word_start"], parsed["direction"]],
-            [tf.int32, tf.int32, tf.float32],
-        )
-        of_targets = [num_rows, permutation.num_predict]
+        serialized = tf.ensure_shape(serialized, [num_rows])
+        parsed = record_files.parse(features, serialized)
+        given = [step, parsed["input"], parsed["word_start"], parsed["direction"]]
+        types = [tf.int32, tf.int32, tf.float32]
+        rank, positions, weights = tf.numpy_function(sample_targets, given, types)
+        rank = tf.ensure_shape(rank, [num_rows, manifest.seq_len])
+        positions = tf.ensure_shape(positions, [num_rows, permutation.num_predict])
+        weights = tf.ensure_shape(weights, [num_rows, permutation.num_predict])
         # The names that the model expects.
         return {
             "input_ids": parsed["input"],
             "seg_ids": parsed["seg_id"],
-            "rank": tf.ensure_shape(rank, [num_rows, manifest.seq_len]),
-            "positions": tf.ensure_shape(positions, of_targets),
-            "weights": tf.ensure_shape(weights, of_targets),
+            "rank": rank,
+            "positions": positions,
+            "weights": weights,
             "direction": parsed["direction"],
             "starts_stream": parsed["starts_stream"],
             "label": parsed["label"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import glob
 import hashlib
 import json
 import os
@@ -76,19 +77,23 @@ class Manifest:
         manifest = cls(**dict(values, streams=tuple(values["streams"])))
         # The files have their sizes.
         paths = manifest.stream_paths(directory)
-        for each, size, stream in zip(paths, files.sizes(paths), manifest.streams):
-            expected = stream["bytes"]
+        sizes: dict[str, int] = {}
+        for folder in {os.path.dirname(each) for each in paths}:  # of merged tasks
+            sizes.update(files.match(os.path.join(glob.escape(folder), "*")))
+        for each, stream in zip(paths, manifest.streams):
+            size, expected = sizes.get(each, 0), stream["bytes"]
             if size != expected:
                 raise wrong(f"{path}: {each}", f"{size} bytes", str(expected), _AGAIN)
         return manifest
 
-    def verify(self, directory: str) -> None:
-        """Compares all files with their checksums."""
+    def verify(self, directory: str, flag: str = "record_info_dir") -> None:
+        """Compares all files with their checksums; `flag`: what named the directory."""
         digests = {self.sp_model: self.sp_model_sha256}
         for stream in self.streams:
             digests[stream["file"]] = stream["sha256"]
         for name, digest in digests.items():
             path = os.path.join(directory, name)
+            files.require_file(path, flag)
             if files.sha256(path) != digest:
                 expected = f"that of {MANIFEST_NAME}"
                 raise wrong(path, "another checksum", expected, _AGAIN)

@@ -52,6 +52,8 @@ class Permutation:
             remedy = "--own_module registers others"
             raise wrong("factorization_order", found, f"one of {expected}", remedy)
         most = seq_len - SEQUENCE_SPECIAL_TOKENS
+        if self.mask_mode == "legacy":  # half of them in each part, however long it is
+            most = min(most, 2 * self.reuse_len, 2 * (seq_len - self.reuse_len) + 1)
         if self.num_predict > most:
             expected = f"at most {most} for sequences of {seq_len} tokens"
             raise wrong("num_predict", self.num_predict, expected)
@@ -164,6 +166,9 @@ Order = Callable[[Random, np.ndarray, int], np.ndarray]
 
 def register_order(order: Order) -> Order:
     """Makes a factorization order available by the name of its function; returns it."""
+    if order.__name__ == uniform.__name__:
+        found = f"found the name '{order.__name__}' of the library's order"
+        raise ValueError(f"{found}, expected another")
     ORDERS[order.__name__] = order
     return order
 

@@ -60,6 +60,8 @@ def make_records(settings: CorpusSettings, in_parts: Any = in_processes) -> Summ
     settings = settings.resolved()
     settings.check()
     directory = settings.save_dir
+    if os.path.isfile(directory):
+        raise wrong("save_dir", f"the file {directory}", "a directory")
     if settings.num_task > 1:
         name = _task_folder(settings.task, settings.num_task)
         directory = os.path.join(directory, name)

@@ -117,6 +117,8 @@ def cut(sizes: Mapping[str, int]) -> list[Chunk]:
     chunks = []
     for path, size in sizes.items():
         # A packed file is one chunk, for one process.
+        if is_packed(path) and not size:  # `gzip` makes a text of no characters of it
+            raise wrong(path, "no bytes", "a file of gzip")
         step = max(size, 1) if is_packed(path) else chunk_bytes
         for begin in range(0, size, step):
             chunks.append(Chunk(path, begin, min(begin + step, size)))

@@ -135,9 +135,15 @@ def _varint_table(largest: int) -> np.ndarray:
 def _field(number: int, content: bytes) -> bytes:
     """A field of a protocol buffer: bytes, text or a message."""
     # 2: the wire type of contents with their length in front.
-    size = len(content)
-    length = _varint_table(size)[size].tobytes()
-    return bytes([number << 3 | 2]) + length + content
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(value: int) -> bytes:
+    parts = bytearray()
+    while value > 0x7F:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*parts, value])
 
 
 # The frame of an example in a TFRecord file, without TensorFlow:

@@ -418,7 +418,7 @@ def _read_cleaning(path: str, sha256: str) -> dict[str, Any]:
     if stored.get("sha256") != sha256:
         raise wrong(file, "the description of another SentencePiece model", path)
     cleaning = {name: stored.get(name) for name in _CLEANING}
-    if set(map(type, cleaning.values())) != {bool}:
+    if not all(value in (True, False) for value in cleaning.values()):
         raise wrong(file, cleaning, "true or false for " + ", ".join(cleaning))
     return cleaning
 
