@@ -20,10 +20,14 @@ pytestmark = pytest.mark.usefixtures("quick_start")
 
 @pytest.fixture(scope="module")
 def trained(place):
-    return complete(place, "whole", eval_record_info_dir=place / "heldout")
+    """Its held-out records are named as the original's command lines name records."""
+    held_out = place / "heldout" / "tfrecords"
+    return complete(place, "whole", eval_record_info_dir=held_out)
 
 
 def test_held_out_before_and_after(place, trained):
+    found = f"note: eval_record_info_dir: the records are in {place}/heldout\n"
+    assert found in trained.stdout
     kept = json.loads((place / "whole" / "evaluations.json").read_text())["evaluations"]
     assert [one["step"] for one in kept] == [0, 4]
     found = held_out(trained.stdout)
@@ -63,6 +67,10 @@ def test_any_checkpoint_is_evaluated_without_training(place, trained):
 def test_a_resumed_run_is_the_uninterrupted_run(place, trained):
     """Dropout on, memories full: stopped after two steps and started again."""
     first = train(place, "parts", train_steps=4, eval_steps=1, save_steps=2)
+    assert "note: eval_steps is 1, but nothing is evaluated without" in first.stdout
+    assert re.search(r"^start +random weights$", first.stdout, re.M)
+    written = f"{place}/parts: checkpoints, run.json, training.csv"
+    assert re.search(rf"^writes +{written}$", first.stdout, re.M)
     assert not (place / "parts" / "model.ckpt-3.index").exists()
     # Take the run back to its second step, as if it had been killed there.
     folder = place / "killed"
@@ -72,6 +80,7 @@ def test_a_resumed_run_is_the_uninterrupted_run(place, trained):
     (folder / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-2"\n')
     second = complete(place, "killed")
     assert re.search("^steps +2 to 4", second.stdout, re.M)
+    assert re.search(rf"^start +{folder}, step 2$", second.stdout, re.M)
     whole = dict(losses(trained.stdout))
     assert dict(losses(first.stdout)) == whole
     assert losses(second.stdout) == [(step, whole[step]) for step in ("3", "4")]

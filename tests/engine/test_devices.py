@@ -84,7 +84,8 @@ def test_pretraining_on_gpus_is_compiled_unless_the_flag_says_otherwise(
     machine(found=found)
     devices = connect(DeviceSettings(**flags), compiles_on_gpus=is_pretraining)
     assert devices.xla is is_compiled
-    assert ("compiled by XLA" in devices.description) == is_compiled
+    words = devices.precision_in_words(NetworkSettings())
+    assert ("compiled by XLA" in words) == is_compiled
 
 
 def test_where_attention_is_fused(machine, monkeypatch):

@@ -6,12 +6,13 @@ import os
 import re
 import shutil
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from helpers.finetuning import assert_same
 from helpers.pretraining import complete, curve, train, weights
 
-from xlnet.engine import progress
+from xlnet.engine import loop, progress
 from xlnet.pretraining.held_out import HeldOut
 
 RUN = dict(train_steps=6, save_steps=2, eval_steps=2, max_save=0, n_layer=1)
@@ -114,6 +115,22 @@ def test_settings_that_change_what_is_learned_are_refused(place, run, whole):
     assert "allow_changes" not in kept["resolved"]
 
 
+def test_what_is_left_out_is_that_of_the_run(place, run, whole):
+    """A command that names the directory and more steps resumes with all else as it was."""
+    shutil.copytree(place / "whole", place / "longer")
+    left_out = dict.fromkeys(
+        "model_config_path train_batch_size mem_len perm_size num_predict log_steps save_steps "
+        "warmup_steps learning_rate".split()
+    )
+    complete(place, "longer", train_steps=7, **left_out)
+    kept, before = (
+        json.loads((place / name / "run.json").read_text())["resolved"]
+        for name in ("longer", "whole")
+    )
+    different = {name for name in before if kept.get(name) != before[name]}
+    assert different == {"model_dir", "train_steps", "log_steps"}
+
+
 @pytest.mark.parametrize("step", (0, 2))
 def test_a_signal_ends_an_evaluation(place, run, whole, monkeypatch, step):
     """It is made when the run resumes."""
@@ -132,6 +149,19 @@ def test_a_signal_ends_an_evaluation(place, run, whole, monkeypatch, step):
     done = complete(place, name, **run)
     assert re.search(r"^held out: step (\d)", done.stdout, re.M)[1] == str(step)
     check_same(place, name)
+
+
+def test_outside_the_main_thread_signals_are_left_alone():
+    """Where a program trains in a thread of its own."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def enter():
+        with loop.StopSignal():
+            return signal.getsignal(signal.SIGTERM)
+
+    with ThreadPoolExecutor() as threads:
+        assert threads.submit(enter).result() is before
+    assert enter() is not before and signal.getsignal(signal.SIGTERM) is before
 
 
 def test_ctrl_c_saves_and_goes_on(place, run, whole, monkeypatch):

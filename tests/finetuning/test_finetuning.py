@@ -183,7 +183,7 @@ def test_replicas_and_micro_batches_change_nothing(place):
             "--do_train=True", **dict(flags, model_dir=place.path(name), **changes)
         )
     assert "4 = 1 x 2 replicas x 2 micro-batches" in out
-    assert re.search(r"\nprecision +fp32\n", out)
+    assert re.search(r"\nprecision +fp32, recomputing\n", out)
     assert_same(weights(place.path("parts")), weights(place.path("one")), atol=1e-5)
 
 

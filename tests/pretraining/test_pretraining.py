@@ -75,7 +75,12 @@ def test_an_order_and_an_objective_of_ones_own(place, tmp_path, monkeypatch):
 @pytest.mark.parametrize("objective", ("causal", "masked"))
 @pytest.mark.slow
 def test_other_objectives_learn(place, objective):
-    extra = dict(same_length=True) if objective == "causal" else dict(num_predict=10)
+    # Causal, num_predict is not read: more than a window has.
+    extra = (
+        dict(same_length=True, num_predict=85)
+        if objective == "causal"
+        else dict(num_predict=10)
+    )
     done = complete(
         place,
         objective,
@@ -127,25 +132,89 @@ def board(folder):
     return scalars
 
 
+@pytest.fixture(scope="module")
+def reported(place):
+    averaged = dict(eval_record_info_dir=place / "heldout", ema_decay=0.9)
+    return complete(place, "reported", **dict(HELD, **averaged, warmup_steps=2))
+
+
 @pytest.mark.slow
-def test_tensorboard_and_csv_say_the_same(place):
-    run = dict(HELD, eval_record_info_dir=place / "heldout", warmup_steps=2)
-    done = complete(place, "reported", **run)
+def test_tensorboard_and_csv_say_the_same(place, reported):
     scalars = board(place / "reported")
-    for name in ("gradient_norm", "gradient_scale", "per_second", "memory_gib"):
+    for name in (
+        "learning_rate",
+        "gradient_norm",
+        "gradient_scale",
+        "per_second",
+        "memory_gib",
+    ):
         assert list(scalars[name]) == list(range(1, 11)), name
     rates = [scalars["learning_rate"][step] for step in (1, 2, 3)]  # a fifth is warm-up
     np.testing.assert_allclose(rates, [0.0, 0.005, 0.01], rtol=1e-6)
     losses = curve(place, "reported")[:, 1]
     np.testing.assert_allclose(list(scalars["loss"].values()), losses, rtol=1e-5)
     evaluated = scalars["eval/loss"]
-    assert [round(loss, 4) for loss in evaluated.values()] == held_out(done.stdout)
+    assert [round(loss, 4) for loss in evaluated.values()] == held_out(reported.stdout)
+    for name in ("eval/perplexity", "eval/bits_per_token"):
+        assert set(scalars[name]) == {0, 5, 10}
     for step in (0, 5, 10):
         expected = np.exp(evaluated[step]), evaluated[step] / np.log(2)
         found = [
             scalars[name][step] for name in ("eval/perplexity", "eval/bits_per_token")
         ]
         np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_the_best_checkpoint_has_the_averages_as_weights(place, reported):
+    """And no slots: it is to start from, here or in run_classifier.py."""
+    losses = dict(zip((0, 5, 10), held_out(reported.stdout)))
+    best = min((5, 10), key=losses.get)
+    files = {path.name for path in (place / "reported" / "best").iterdir()}
+    assert files == {
+        "checkpoint",
+        "run.json",
+        "xlnet_config.json",
+        "spiece.model",
+        "spiece.model.json",
+        f"model.ckpt-{best}.index",
+        f"model.ckpt-{best}.data-00000-of-00001",
+    }
+    reader = tf.train.load_checkpoint(str(place / "reported" / (f"model.ckpt-{best}")))
+    kept = weights(place, "reported/best")
+    names = {
+        name[: -len("/average")]
+        for name in reader.get_variable_to_shape_map()
+        if name.endswith("/average")
+    }
+    assert set(kept) == names | {"global_step"} and len(names) > 30
+    for name in names:
+        np.testing.assert_array_equal(kept[name], reader.get_tensor(name + "/average"))
+    name = "model/transformer/layer_0/ff/layer_1/kernel"
+    difference = np.abs(kept[name] - reader.get_tensor(name)).max()
+    assert 0 < difference < 0.1
+    texts = place / "texts.tsv"
+    texts.write_text("text_a\tlabel\n" + "kamat telok\tx\nsolkat dakar\ty\n" * 8)
+    done = command.run(
+        "run_classifier.py",
+        "--task_name=custom",
+        f"--data_dir={texts}",
+        "--do_train=True",
+        "--model_dir=%s" % (place / "tuned"),
+        "--output_dir=%s" % (place / "tuned_records"),
+        "--spiece_model_file=%s" % (place / "sp.model"),
+        "--max_seq_length=16",
+        "--model_config_path=%s" % (place / "tiny.json"),
+        "--train_steps=1",
+        "--init_checkpoint=%s" % (place / "reported" / "best"),
+        "--eval_steps=0",
+        "--dev_share=0",
+        "--learning_rate=1e-30",
+    )
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(
+        weights(place, "tuned/model.ckpt-1")[name], kept[name]
+    )
 
 
 @pytest.mark.parametrize("objective", ("permutation", "causal", "masked"))

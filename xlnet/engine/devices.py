@@ -24,6 +24,7 @@ from tensorflow.python.framework import ops
 
 from xlnet.engine import multi_host
 from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.network import NetworkSettings
 from xlnet.support import errors, system
 
 _log = logging.getLogger(__name__)
@@ -92,6 +93,15 @@ class Devices:
             config.device_count["CPU"] = self.per_host
         return config
 
+    def precision_in_words(self, network: NetworkSettings) -> str:
+        """The precision of the run and how its operations are run, for the banner."""
+        words = str(network.run_config(is_training=True).precision)
+        if network.recompute:
+            words += ", recomputing"
+        if self.xla or isinstance(self.strategy, tf2.distribute.TPUStrategy):
+            words += ", compiled by XLA: the first step takes a minute or more"
+        return words
+
     def rows(self, batch_size: int) -> slice:
         """The slice of the global batch that belongs to this host."""
         share = batch_size // self.hosts
@@ -111,10 +121,12 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
     """
     set_up_process()
     if settings.use_tpu:
+        if settings.xla:
+            set_xla_flags()
         return _tpu(settings)
 
     # Find the hosts of the run and the devices of this one.
-    hosts, host = multi_host.cluster(settings.num_hosts)
+    hosts, host, source = multi_host.cluster(settings.num_hosts)
     count = settings.num_core_per_host
     used = _gpus(settings)[:count]
     xla = settings.xla
@@ -128,7 +140,8 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
 
     # Wait until all hosts are there, then connect them.
     if hosts > 1:
-        description = f"{hosts} hosts of {description}, this is number {host}"
+        of_all = f"{hosts} hosts of {description}, named by {source}"
+        description = f"{of_all}, this is number {host}"
         _log.info("note: %s; waiting until all of them are there", description)
         if not used and count > 1:
             one = "1: hosts without GPUs are a replica"
@@ -136,8 +149,6 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
         strategy = multi_host.connect(host)
     else:
         strategy = _one_host(used, count) if count > 1 else None
-    if xla:
-        description += ", compiled by XLA: the first step takes a minute or more"
     return Devices(strategy, count, hosts, host, description, tuple(used), xla)
 
 

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import signal
+import threading
 import time
 from typing import Any, Protocol
 
@@ -15,6 +16,7 @@ from xlnet.engine import checkpoint, progress, recurrent_memory
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.estimator import Estimator, Training, TrainingRun
 from xlnet.engine.progress import Progress
+from xlnet.settings.training import JOURNAL_NAME, RUN_NAME
 from xlnet.support import files, system
 from xlnet.support.errors import Unfinished
 
@@ -178,6 +180,11 @@ def _begin(run: TrainingRun, step: int) -> None:
     batch_size, parts = run.settings.train_batch_size, run.settings.grad_accum_steps
     replicas, optimization = run.devices.replicas, run.optimization
     parameters = sum(v.shape.num_elements() for v in tf.trainable_variables())
+    start = "random weights"
+    if step:
+        start = f"{run.settings.model_dir}, step {step}"
+    elif run.settings.init_checkpoint:
+        start = checkpoint.resolve(run.settings.init_checkpoint)
     banner = {
         "devices": run.devices.description,
         **run.banner(),
@@ -186,7 +193,9 @@ def _begin(run: TrainingRun, step: int) -> None:
             f"{batch_size} = {batch_size // (replicas * parts)} x {replicas} replicas x {parts} "
             "micro-batches"
         ),
+        "start": start,
         "network": f"{parameters:,} parameters",
+        "writes": f"{run.settings.model_dir}: checkpoints, {RUN_NAME}, {JOURNAL_NAME}",
     }
     width = max(map(len, banner))
     for name, value in banner.items():
@@ -217,9 +226,11 @@ class StopSignal:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> StopSignal:
-        for signum in _SIGNALS:
-            if signal.getsignal(signum) != signal.SIG_IGN:
-                self._before[signum] = signal.signal(signum, self._receive)
+        # Only the main thread may set handlers.
+        if threading.current_thread() is threading.main_thread():
+            for signum in _SIGNALS:
+                if signal.getsignal(signum) != signal.SIG_IGN:
+                    self._before[signum] = signal.signal(signum, self._receive)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -44,8 +44,8 @@ TO_CONNECT = 120  # [s]
 # ---- which hosts there are
 
 
-def cluster(num_hosts: int | None) -> tuple[int, int]:
-    """(number of hosts, index of this one), as the environment says.
+def cluster(num_hosts: int | None) -> tuple[int, int, str]:
+    """(number of hosts, index of this one, what named them), as the environment says.
 
     TF_CONFIG comes first. Where SLURM names the hosts, it is set here, as TensorFlow reads nothing
     else; it is removed where there is one host.
@@ -56,30 +56,31 @@ def cluster(num_hosts: int | None) -> tuple[int, int]:
     Raises:
       UserError: what names them is not valid, or names another number of hosts.
     """
-    environment = os.environ
+    environment, source = os.environ, "TF_CONFIG"
     if num_hosts == 1:  # also in fine-tuning and where a model is loaded
-        if environment.pop("TF_CONFIG", None):  # MirroredStrategy would read it, too
+        if environment.pop(source, None):  # MirroredStrategy would read it, too
             _log.info("note: TF_CONFIG is ignored: this runs on one machine")
-        return 1, 0
+        return 1, 0, source
     tasks = int(environment.get("SLURM_STEP_NUM_TASKS", 1))
-    if tasks > 1 and not environment.get("TF_CONFIG"):
+    if tasks > 1 and not environment.get(source):
+        source = "SLURM"
         environment["TF_CONFIG"] = json.dumps(_of_slurm())
 
     # Are they as many as expected, and is this one of them?
     names = [name for name, _ in all_hosts()]
     count = max(len(names), 1)
     if num_hosts and count != num_hosts:
-        named = f"{count}, as TF_CONFIG or SLURM names"
+        named = f"{count}, as {source} names"
         raise wrong("num_hosts", num_hosts, named, f"or set {_TF_CONFIG}")
     if count == 1:
         environment.pop("TF_CONFIG", None)
-        return 1, 0
+        return 1, 0, source
     _, task = _tf_config()
     own = _TASK % (task.get("type"), task.get("index"))
     if own not in names:
         listed = f"one of the cluster: {_TF_CONFIG}"
         raise wrong("TF_CONFIG", f"the task {json.dumps(task)}", listed)
-    return count, names.index(own)
+    return count, names.index(own), source
 
 
 def _of_slurm() -> dict[str, Any]:

@@ -167,7 +167,7 @@ class FineTuningRun(TaskRun):
             self.optimization.train_steps * settings.train_batch_size / len(self.rows)
         )
         return {
-            "precision": str(self.model.network.run_config(is_training=True).precision),
+            "precision": self.devices.precision_in_words(self.model.network),
             "task": f"{task.name}: {len(self.rows):,} examples{held_out}",
             "labels": labels,
             "epochs": (

@@ -85,7 +85,7 @@ def resolve(
     objective = objectives.find(settings.objective)
     if objective.needs_mask_id and tokenizer.mask_id is None:
         raise wrong(tokenizer.path, "no <mask>", "one", f"--objective={objective.name}")
-    permutation = choose_permutation(settings, manifest)
+    permutation = choose_permutation(settings, manifest, objective.samples_targets)
 
     # Write down what the run is.
     digests = {"record_info_dir": manifest.digest}
@@ -109,6 +109,12 @@ def resolve(
         used.check_divides(settings.train_batch_size, settings.grad_accum_steps)
         if held_out:
             note_trained_on(held_out, manifest)
+        elif settings.eval_steps:
+            _log.info(
+                "note: eval_steps is %d, but nothing is evaluated without "
+                "--eval_record_info_dir",
+                settings.eval_steps,
+            )
         if settings.init_checkpoint and not checkpoint.newest(settings.model_dir):
             prefix = checkpoint.resolve(settings.init_checkpoint)
             run_document.check_weights(prefix, config, tokenizer, "init_checkpoint")
@@ -135,14 +141,10 @@ def resolve(
 def _with_directories(settings: PretrainingSettings) -> PretrainingSettings:
     """The settings with the directory of the records as found; with `model` next to them as the
     default of model_dir; in an evaluation, with the records as the default of the held-out ones."""
-    records, model_dir = settings.record_info_dir, settings.model_dir
-    held_out = settings.eval_record_info_dir
-    # The original's command lines name <save_dir>/tfrecords.
-    parent, last = os.path.split(records.rstrip("/"))
-    parent = parent or "."
-    if last == _TFRECORDS and files.exists(os.path.join(parent, MANIFEST_NAME)):
-        _log.info("note: record_info_dir: the records are in %s", parent)
-        records = parent
+    records = _found("record_info_dir", settings.record_info_dir)
+    held_out, model_dir = settings.eval_record_info_dir, settings.model_dir
+    if held_out:
+        held_out = _found("eval_record_info_dir", held_out)
     if settings.do_eval:
         held_out = held_out or records
     elif not model_dir:
@@ -157,6 +159,17 @@ def _with_directories(settings: PretrainingSettings) -> PretrainingSettings:
         eval_record_info_dir=held_out,
         model_dir=model_dir,
     )
+
+
+def _found(flag: str, directory: str) -> str:
+    """The directory of records that a flag names: the original's command lines name
+    <save_dir>/tfrecords."""
+    parent, last = os.path.split(directory.rstrip("/"))
+    parent = parent or "."
+    if last == _TFRECORDS and files.exists(os.path.join(parent, MANIFEST_NAME)):
+        _log.info("note: %s: the records are in %s", flag, parent)
+        return parent
+    return directory
 
 
 def _weights(settings: PretrainingSettings) -> tuple[str | None, bool]:
@@ -276,18 +289,24 @@ def _check_same(
 
 
 def choose_permutation(
-    settings: PretrainingSettings, manifest: Manifest
+    settings: PretrainingSettings, manifest: Manifest, is_read: bool = True
 ) -> Permutation:
     """The rule for sampling targets. Lengths that are not given follow from those of the records,
     so whoever goes on with the weights may have longer ones.
+
+    Args:
+      settings: of the run.
+      manifest: of the records.
+      is_read: whether the targets are used; if not, one is sampled.
 
     Raises:
       UserError: more targets than a sequence can have, or no such factorization order.
     """
     seq_len, reuse_len = manifest.seq_len, manifest.reuse_len
+    num_predict = settings.num_predict or max(1, seq_len // 6)
     permutation = Permutation(
         reuse_len=reuse_len,
-        num_predict=settings.num_predict or max(1, seq_len // 6),
+        num_predict=num_predict if is_read else 1,
         perm_size=settings.perm_size or max(reuse_len, seq_len - reuse_len),
         mask_alpha=settings.mask_alpha,
         mask_beta=settings.mask_beta,

@@ -221,7 +221,7 @@ class PretrainingRun:
             predicted = self.permutation.num_predict
         steps = input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
         return {
-            "precision": str(self.network.run_config(is_training=True).precision),
+            "precision": self.devices.precision_in_words(self.network),
             "data": (
                 f"{settings.record_info_dir}: {manifest.tokens:,} tokens, {manifest.num_streams} "
                 f"streams of {manifest.windows_per_stream} windows; an epoch is {steps:,.1f} steps"
