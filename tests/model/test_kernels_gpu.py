@@ -33,6 +33,7 @@ CASES = {
     "target positions": (2, 2, 16, 32, 16, 6, dict(), 0.1),
     "target positions, odd": (2, 1, 16, 37, 5, 19, dict(by_example=True), 0.0),
     "a query that sees nothing": (2, 1, 16, 16, 0, 4, dict(blind=True), 0.1),
+    "ranks of all rows": (2, 1, 16, 18, 3, 0, dict(of_all=True), 0.1),
     "head of 32": (1, 2, 32, 18, 3, 0, dict(), 0.0),
 }
 
@@ -43,7 +44,7 @@ def worker():
         yield found
 
 
-def inputs_of(case, by_example=False, blind=False):
+def inputs_of(case, by_example=False, blind=False, of_all=False):
     """NumPy arrays for a case: what `relative_attention` gets."""
     batch, heads, size, length, memory, targets, _, _ = case
     rng = np.random.RandomState(SEED)
@@ -81,6 +82,9 @@ def inputs_of(case, by_example=False, blind=False):
             arrays["query_rank"][:, 0] = -2
     else:
         arrays["own_key"] = memory + np.arange(length)[None]
+    if of_all:
+        for name in ("key_rank", "query_rank"):
+            arrays[name] = arrays[name][:1]
     return arrays
 
 

@@ -97,12 +97,14 @@ def relative_attention(
     # [B,K], [B,2]. A query of padding sees nothing.
     mask = stream.mask
     query_rank = tf.cast(mask.query_rank, tf.int32)
+    query_rank = tf.broadcast_to(query_rank, [batch, given_queries])
+    key_rank = tf.broadcast_to(tf.cast(mask.key_rank, tf.int32), [batch, num_keys])
     data = [
         first_distance_index,
         tf.pad(tf.cast(stream.segments, tf.int32), columns),
         tf.cast(stream.key_segments, tf.int32),
         tf.pad(query_rank, columns, constant_values=_BELOW_ALL_RANKS),
-        tf.cast(mask.key_rank, tf.int32),
+        key_rank,
         dropout_keys,
     ]
     sizes = _Sizes(

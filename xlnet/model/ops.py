@@ -109,9 +109,19 @@ def repeated(x: tf.Tensor, batch: Any) -> tf.Tensor:
 
     prints [3.] each time with TF_ENABLE_ONEDNN_OPTS=0.
     """
-    if x.shape[0] != 1:
+    if x.shape[0] != 1 or isinstance(batch, int) and batch == 1:
         return x
-    return tf.broadcast_to(x, [batch, *shape_of(x)[1:]])
+
+    @tf.custom_gradient
+    def tiled(x: tf.Tensor) -> Any:
+        # TensorFlow's gradient computes shapes on the host, for which a GPU would wait.
+        def gradient(dy: tf.Tensor) -> tf.Tensor:
+            return tf.reduce_sum(dy, axis=0, keepdims=True)
+
+        others = [1] * (len(x.shape) - 1)
+        return tf.tile(x, [batch, *others]), gradient
+
+    return tiled(x)
 
 
 def split_heads(x: tf.Tensor, heads: int) -> tf.Tensor:
