@@ -95,6 +95,17 @@ def test_best_is_whole_wherever_a_run_is_killed(tmp_path, monkeypatch, step):
     assert None not in found or step == 5
 
 
+def test_files_that_the_source_lacks_go_from_the_copy(tmp_path):
+    """Those of an earlier export would be read as those of these weights."""
+    prefix = make_checkpoint(tmp_path / "from", 3, 1.0)
+    (tmp_path / "from" / "run.json").write_text("{}")
+    best_checkpoint.export(prefix, str(tmp_path / "to"))
+    assert value_of(tmp_path / "to") == 1.0
+    (tmp_path / "from" / "run.json").unlink()
+    best_checkpoint.export(prefix, str(tmp_path / "to"))
+    assert not (tmp_path / "to" / "run.json").exists()
+
+
 def test_ties_go_to_the_lower_loss_then_to_the_earlier(tmp_path):
     for lower_is_better, metric in (
         (False, (0.5, 0.7, 0.7, 0.7)),

@@ -270,8 +270,9 @@ def test_steps_that_overflow_are_not_counted(graph):
     np.testing.assert_array_equal(found["kernel/average"], found["kernel"])
 
 
-def test_a_variable_without_gradient_is_named(graph):
+def test_variables_without_gradient_are_named(graph):
     used = tf.get_variable("used", [2], use_resource=True)
-    tf.get_variable("forgotten", [2], use_resource=True)
-    with pytest.raises(ValueError, match="no gradient reaches forgotten"):
+    for name in ("forgotten", "missed"):
+        tf.get_variable(name, [2], use_resource=True)
+    with pytest.raises(ValueError, match="no gradient reaches forgotten, missed"):
         optimizer.gradients_of(tf.reduce_sum(used))

@@ -143,8 +143,11 @@ def export(prefix: str, directory: str) -> None:
     files.remove_unfinished(os.path.join(directory, ""))
     for name in _SIDECARS:
         path = os.path.join(os.path.dirname(prefix), name)
+        copy = os.path.join(directory, name)
         if os.path.exists(path):
-            files.copy(path, os.path.join(directory, name))
+            files.copy(path, copy)
+        else:
+            files.remove([copy])
     name = os.path.basename(prefix)
     weights = checkpoint.read_weights(prefix)
     [weights["global_step"]] = checkpoint.arrays(prefix, ["global_step"])

@@ -258,13 +258,17 @@ def _state(name: str, value: float) -> tf.Variable:
 
 
 def gradients_of(loss: tf.Tensor) -> list[tf.Tensor]:
-    """Dense gradients of `loss` for `tf.trainable_variables()`; a ValueError names the first that
-    no gradient reaches."""
-    variables, dense = tf.trainable_variables(), []
+    """Dense gradients of `loss` for `tf.trainable_variables()`; a ValueError names those that no
+    gradient reaches."""
+    variables = tf.trainable_variables()
+    dense, lost = [], []
     for gradient, variable in zip(ops.gradients(loss, variables), variables):
         if gradient is None:
-            raise ValueError(f"no gradient reaches {base_name(variable)}")
-        dense.append(tf.convert_to_tensor(gradient))
+            lost.append(base_name(variable))
+        else:
+            dense.append(tf.convert_to_tensor(gradient))
+    if lost:
+        raise ValueError(f"no gradient reaches {', '.join(lost)}")
     return dense
 
 

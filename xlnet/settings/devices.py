@@ -58,4 +58,6 @@ class DeviceSettings(TaskDeviceSettings, help_group=HelpGroup.DEVICES, belongs_t
 
     def on_one_machine(self) -> "DeviceSettings":
         """These settings for what runs on GPUs or the CPU of one machine: all but pretraining."""
-        return dataclasses.replace(self, num_hosts=1)
+        return dataclasses.replace(
+            self, use_tpu=False, num_hosts=1, fused_attention=False
+        )

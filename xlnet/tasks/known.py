@@ -55,25 +55,31 @@ def _read_tasks() -> dict[str, Task]:
             pattern = json.dumps([name, {**group["common"], **entry}])
             for language in entry.get("languages", [""]):
                 filled = pattern.replace("{language}", language)
-                its_name, fields = json.loads(filled, object_hook=_parsed)
+                its_name, fields = json.loads(filled, object_hook=_with_tuples)
+                files = fields["files"]
+                forms_of_files = {}
+                for key, form in files.get("forms", {}).items():
+                    forms_of_files[key] = Form(**form)
+                form = Form(**files.get("form", {}))
+                files.update(form=form, forms=forms_of_files)
                 task = TASK_TYPES[fields["type"]](
                     its_name,
                     Columns(**fields["columns"]),
                     fields["labels"],
                     fields["metrics"],
-                    Files(**fields["files"]),
+                    Files(**files),
                     Published(**fields.get("published", {})),
                 )
                 tasks[its_name] = task.with_options(**fields.get("options", {}))
     return tasks
 
 
-def _parsed(values: dict[str, Any]) -> Any:
-    """An object of JSON, with tuples in place of its lists; of the fields of a `Form` that."""
+def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:
+    """An object of JSON with tuples in place of its lists."""
     for name, value in values.items():
         if isinstance(value, list):
             values[name] = tuple(value)
-    return Form(**values) if values.keys() <= vars(Form()).keys() else values
+    return values
 
 
 TASKS = _read_tasks()
