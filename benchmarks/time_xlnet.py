@@ -10,9 +10,9 @@ from xlnet.support import system
 system.import_tensorflow()
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import optimizer, progress, train_step
+from xlnet.engine import optimizer, progress
 from xlnet.engine.devices import connect
-from xlnet.model import heads, kernels_tuned, modeling
+from xlnet.model import heads, modeling, ops, parameters, stateless_random
 from xlnet.pretraining import objectives
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
@@ -85,26 +85,26 @@ def build(work, config, options):
         inputs[name] = tf.placeholder(tf.int32, value.shape)
         feed[inputs[name]] = value
     # Built for a TPU, it runs on the CPU that is here.
-    here = run.device if run.device == "tpu" else kernels_tuned.device_here()
-    with mock.patch.object(kernels_tuned, "device_here", lambda: here):
-        inputs = train_step.on_device(inputs)
+    here = run.device if run.device == "tpu" else ops.device_here()
+    with mock.patch.object(ops, "device_here", lambda: here):
+        inputs = ops.on_device(inputs)
         if run.is_training:
             fetches = training_step(work, config, run, inputs, xla)
         else:
-            with train_step.model_scope(kept_in=run.precision):
+            with parameters.model_scope(kept_in=run.precision):
                 fetches = classifier(config, run, inputs, None)
     return fetches, feed, devices.session_config(run.is_training)
 
 
 class Loss:
-    """The loss of the work, as `train_step.loss_and_gradients` asks for it."""
+    """The loss of the work, as `optimizer.loss_and_gradients` asks for it."""
 
     def __init__(self, work, config, run):
         self._work, self._config, self._run = work, config, run
 
     def micro_batch_loss(self, inputs, first_row):
-        seed = train_step.dropout_seed(7, tf.train.get_global_step())
-        with train_step.model_scope():
+        seed = stateless_random.dropout_seed(7, tf.train.get_global_step())
+        with parameters.model_scope():
             if self._work.kind == "finetune":
                 losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
                     labels=inputs["labels"],
@@ -129,7 +129,7 @@ def training_step(work, config, run, inputs, xla):
             use_resource=True,
         )
         inputs = dict(inputs, memory=memory.read_value())
-    loss, gradients, kept = train_step.loss_and_gradients(
+    loss, gradients, kept = optimizer.loss_and_gradients(
         Loss(work, config, run), inputs, 0, 1, xla=xla
     )
     settings = OptimizationSettings(weight_decay=0.01)

@@ -12,8 +12,8 @@ from helpers.paths import GOLDEN
 
 import xlnet
 from xlnet.convert import config_json, conversion
-from xlnet.engine import checkpoint, train_step
-from xlnet.model import heads, modeling
+from xlnet.engine import checkpoint
+from xlnet.model import heads, modeling, parameters
 from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.task import Columns
 
@@ -68,7 +68,7 @@ class Converted:
         ]
 
     def layers(self, scope):
-        """The `heads.HeadBuilder` of fine-tuning; to be called in `train_step.model_scope`."""
+        """The `heads.HeadBuilder` of fine-tuning; to be called in `parameters.model_scope`."""
         run = xlnet.RunConfig(False, **RUN)
         ids, segments, padding = self.texts()
         sequence = modeling.transformer_xl(
@@ -137,7 +137,7 @@ def test_tasks(graph, converted, name, kind, columns):
         metrics=(),
         labels=tuple("ABCD"[: model["out/logits"].shape[-1]]),
     )
-    with train_step.model_scope():
+    with parameters.model_scope():
         padding = 1 - model["in/attention_mask"]
         logits = task.logits(
             model.layers(task.scope()),
@@ -156,7 +156,7 @@ def test_tags(graph, converted):
         labels=("O", "B-A", "I-A", "B-B", "I-B"),
     )
     unread = collections.defaultdict(type(None))  # what is not needed for the logits
-    with train_step.model_scope():
+    with parameters.model_scope():
         logits = task.logits(model.layers(task.scope()), unread, False)
     assert_close(model.run(logits)[0], model["out/logits"])
 
@@ -164,7 +164,7 @@ def test_tags(graph, converted):
 def test_spans_with_beams(graph, converted):
     """Starts, for each of them ends, and whether there is an answer."""
     model = converted("question_answering")
-    with train_step.model_scope():
+    with parameters.model_scope():
         nn = model.layers("start_logits")
         outputs = (
             TASKS["squad2"]
@@ -232,7 +232,7 @@ def test_each_gelu_is_computed_as_it_is(
         metrics=(),
         labels=tuple("ABCD"),
     )
-    with train_step.model_scope():
+    with parameters.model_scope():
         logits = task.logits(model.layers(task.scope()), {}, False)
     assert_close(model.run(logits)[0], model[expected])
     conversion.to_huggingface(str(model.directory), str(tmp_path / "back"))

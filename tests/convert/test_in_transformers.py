@@ -84,8 +84,7 @@ def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activatio
     import tensorflow.compat.v1 as tf
 
     from xlnet.corpus.tokenizer import Tokenizer
-    from xlnet.engine import train_step
-    from xlnet.model import heads, modeling
+    from xlnet.model import heads, modeling, parameters
 
     rng = np.random.RandomState(0)
     source, labels = tmp_path / "ours", ["rain", "snow", "sun"]
@@ -135,7 +134,7 @@ def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activatio
     theirs = np.load(tmp_path / "outputs.npz")
 
     run = xlnet.RunConfig(False, False, False, 0.0, 0.0)
-    with train_step.model_scope():
+    with parameters.model_scope():
         sequence = modeling.transformer_xl(
             config,
             run,

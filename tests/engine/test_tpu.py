@@ -16,8 +16,8 @@ from helpers.golden import assert_close
 from helpers.matmuls import function_graphs
 from tensorflow.python.framework import kernels
 
-from xlnet.engine import train_step
-from xlnet.model import kernels_tuned
+from xlnet.engine import optimizer
+from xlnet.model import ops
 
 pytestmark = pytest.mark.slow
 
@@ -93,7 +93,7 @@ def test_xla_has_kernels_for_all_of_it_and_numbers_have_32_bits(kind, in_xla):
                 assert x.shape[-1] != distances, op
 
 
-loss_and_gradients = train_step.loss_and_gradients
+loss_and_gradients = optimizer.loss_and_gradients
 
 
 def compiled_step(*given):
@@ -112,7 +112,7 @@ def test_its_loss_and_gradients_are_those_of_a_cpu(recompute):
 
     def results(device):
         with (
-            mock.patch.object(kernels_tuned, "device_here", lambda: device),
+            mock.patch.object(ops, "device_here", lambda: device),
             tf.Graph().as_default(),
         ):
             tf.set_random_seed(1)
@@ -126,7 +126,7 @@ def test_its_loss_and_gradients_are_those_of_a_cpu(recompute):
                 found.append(step(*given))
                 return found[-1]
 
-            with mock.patch.object(train_step, "loss_and_gradients", kept):
+            with mock.patch.object(optimizer, "loss_and_gradients", kept):
                 model.model_fn(batch)
             random = np.random.RandomState(0)
             fed = {name: random.randint(0, 2, x.shape) for name, x in batch.items()}

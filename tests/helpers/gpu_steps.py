@@ -10,7 +10,7 @@ from xlnet.corpus import record_files
 from xlnet.engine.devices import Devices
 from xlnet.finetuning.model import TaskModel
 from xlnet.finetuning.run import FineTuningRun
-from xlnet.model import kernels_tuned
+from xlnet.model import ops
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
@@ -114,7 +114,7 @@ def _batch(tuned, is_fixed):
 
 
 def _fetches(model, features):
-    with unittest.mock.patch.object(kernels_tuned, "device_here", lambda: "gpu"):
+    with unittest.mock.patch.object(ops, "device_here", lambda: "gpu"):
         spec = model.model_fn(features)
     return [spec.train_op, spec.loss, *spec.scalars.values()]
 

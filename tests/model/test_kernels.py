@@ -16,7 +16,7 @@ from helpers.networks import sizes as network_sizes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xlnet.model import kernels, kernels_tpu, kernels_tuned, modeling
+from xlnet.model import kernels, kernels_tpu, kernels_tuned, modeling, ops
 from xlnet.model.kernels import Dropout, Mask, Stream
 from xlnet.model.parameters import LayerContext
 from xlnet.settings.network import RunConfig, XLNetConfig
@@ -298,7 +298,7 @@ def test_the_form_for_a_device(graph, device, is_training, d_inner, form):
 )
 def test_the_device_is_that_of_the_scope(graph, scope, device):
     with tf.device(scope):
-        assert kernels_tuned.device_here() == device
+        assert ops.device_here() == device
 
 
 @pytest.mark.parametrize("largest", (0.0, 1e3, -1e30))

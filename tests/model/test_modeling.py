@@ -13,7 +13,7 @@ from helpers.paths import GOLDEN
 from helpers.pretraining import features, run_of
 
 import xlnet
-from xlnet.model import heads, kernels_tuned, modeling
+from xlnet.model import heads, kernels_tuned, modeling, ops
 from xlnet.support.errors import UserError
 from xlnet.tasks.contract import LossOptions
 from xlnet.tasks.known import TASK_TYPES, TASKS
@@ -85,7 +85,7 @@ def is_training(request, monkeypatch):
     if request.param == "training in loops":
         monkeypatch.setattr(kernels_tuned, "LOOPS_FROM", 0)
     if request.param == "plain":
-        monkeypatch.setattr(kernels_tuned, "device_here", lambda: "plain")
+        monkeypatch.setattr(ops, "device_here", lambda: "plain")
     return request.param != "inference"
 
 

@@ -100,8 +100,8 @@ def evaluate(settings: EvaluationSettings) -> None:
         run(settings, do_eval=True)
 
 
-def run(settings: Any, **todo: Any) -> None:
-    """Does with a model what the program of its type does with the settings `todo`."""
+def run(settings: Any, **given: Any) -> None:
+    """Does with a model what the program of its type does with the settings `given`."""
     system.import_tensorflow()
     from xlnet.finetuning.fine_tune import fine_tune
     from xlnet.runs import task_settings
@@ -115,7 +115,6 @@ def run(settings: Any, **todo: Any) -> None:
     known.load(settings.own_module)
     group = task_settings.group_of(document)
     # The settings are those of that program; the model's are used for those that are not given.
-    given = todo
     for field in dataclasses.fields(FileSettings):
         value = getattr(settings, field.name)
         if value is None or field.name in ("own_module", "device", "precision"):

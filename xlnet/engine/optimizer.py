@@ -1,4 +1,5 @@
-"""Learning-rate schedules, AdamW, loss scaling, and the update of the weights."""
+"""Learning-rate schedules, AdamW, loss scaling, gradients over micro-batches, and the update of the
+weights."""
 
 from __future__ import annotations
 
@@ -7,9 +8,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine.devices import base_name, zeros
+from xlnet.engine.estimator import TrainingRun
 from xlnet.model import ops
 from xlnet.settings.training import OptimizationSettings
 
@@ -270,6 +273,97 @@ def gradients_of(loss: tf.Tensor) -> list[tf.Tensor]:
     if lost:
         raise ValueError(f"no gradient reaches {', '.join(lost)}")
     return dense
+
+
+def loss_and_gradients(
+    run: TrainingRun,
+    batch: dict[str, tf.Tensor],
+    first_row: Any,
+    micro_batches: int,
+    scale: LossScale | None = None,
+    xla: bool = False,
+) -> tuple[tf.Tensor, list[tf.Tensor], dict[str, tf.Tensor]]:
+    """The mean loss and its gradients over micro-batches, computed in turn (gradient accumulation).
+
+    This is everything that a replica computes on its own, and what XLA compiles.
+
+    Args:
+      run: whose `micro_batch_loss` it computes.
+      batch: dict of tensors [b,...]; `micro_batches` divides b.
+      first_row: the index of batch element 0 in the global batch.
+      micro_batches: their number; 1: off.
+      scale: by which the gradients are multiplied, or None.
+      xla: whether to compile, once for each shape of the batch.
+
+    Returns:
+      loss, gradients for `tf.trainable_variables()`, the dict of tensors for all batch elements.
+    """
+    if xla:
+        # never run: a compiled function cannot make the variables
+        run.micro_batch_loss(batch, first_row)
+        compiled = tf2.function(
+            lambda batch: loss_and_gradients(
+                run, batch, first_row, micro_batches, scale
+            ),
+            jit_compile=True,
+            autograph=False,
+        )
+        return compiled(batch)
+    if micro_batches == 1:
+        loss, kept = run.micro_batch_loss(batch, first_row)
+        return loss, _gradients(loss, scale), kept
+
+    # The first micro-batch is computed outside of the loop, as variables cannot be made within it.
+    # Example: of eight batch elements, two micro-batches have the elements 0 to 3 and 4 to 7.
+    rows = next(iter(batch.values())).shape.as_list()[0] // micro_batches
+    parts, first = {}, {}
+    for name, value in batch.items():
+        shape = [micro_batches, rows, *ops.shape_of(value)[1:]]
+        parts[name] = tf.reshape(value, shape)
+        first[name] = parts[name][0]
+    loss, kept = run.micro_batch_loss(first, first_row)
+    gradients = _gradients(loss, scale)
+
+    # The others follow one after the other, so that memory holds the activations of one at a time.
+    # Their losses and gradients are summed; the tensors to keep are collected.
+    arrays = {}
+    for name, value in kept.items():
+        array = tf.TensorArray(value.dtype, micro_batches, element_shape=value.shape)
+        arrays[name] = array.write(0, value)
+
+    def add(
+        index: tf.Tensor,
+        loss: tf.Tensor,
+        gradients: list[tf.Tensor],
+        arrays: dict[str, tf.TensorArray],
+    ) -> tuple[Any, ...]:
+        part = {name: values[index] for name, values in parts.items()}
+        more_loss, kept = run.micro_batch_loss(part, first_row + index * rows)
+        more = _gradients(more_loss, scale)
+        sums = [a + b for a, b in zip(gradients, more)]
+        collected = {}
+        for name, value in kept.items():
+            collected[name] = arrays[name].write(index, value)
+        return index + 1, loss + more_loss, sums, collected
+
+    _, loss, gradients, arrays = tf.while_loop(
+        lambda index, *_: index < micro_batches,
+        add,
+        [1, loss, gradients, arrays],
+        parallel_iterations=1,
+        maximum_iterations=micro_batches - 1,
+    )
+    for name, value in kept.items():
+        shape = [-1, *value.shape.as_list()[1:]]
+        kept[name] = tf.reshape(arrays[name].stack(), shape)
+    # The results are means over micro-batches, as they are over replicas: the mean of their losses
+    # is the loss of the batch.
+    gradients = [gradient / micro_batches for gradient in gradients]
+    return loss / micro_batches, gradients, kept
+
+
+def _gradients(loss: tf.Tensor, scale: LossScale | None) -> list[tf.Tensor]:
+    return gradients_of(loss * scale.value if scale else loss)
 
 
 def minimize(

@@ -18,9 +18,8 @@ import tensorflow.compat.v1 as tf
 from xlnet.corpus import record_files
 from xlnet.corpus.input_pipeline import POOL_BATCHES
 from xlnet.corpus.tokenizer import Tokenizer
-from xlnet.engine import train_step
 from xlnet.engine.session import Arrays, RestoredSession, Tensors, in_parallel
-from xlnet.model import heads, modeling
+from xlnet.model import heads, modeling, parameters
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks import encoding
@@ -50,7 +49,7 @@ class TaskModel:
         """The outputs of the task's head: dict of tensors [B, ...]. with_loss: also the `loss` of
         each record, [B], for which labels are read; without a label it is that of label 0."""
         task = self.tuned.task
-        with train_step.model_scope(kept_in=self.network.run_config(False).precision):
+        with parameters.model_scope(kept_in=self.network.run_config(False).precision):
             nn, logits = self._logits(features)
             outputs = task.outputs(nn, logits, features)
             if with_loss:
@@ -67,7 +66,7 @@ class TaskModel:
     ) -> tf.Tensor:
         """The training loss of each record, float32 [B]. seed: of dropout, uint64 [1]; device: see
         `RunConfig`."""
-        with train_step.model_scope():
+        with parameters.model_scope():
             nn, logits = self._logits(features, seed, device)
             return self.tuned.task.loss(nn, logits, features, options)
 

@@ -15,13 +15,13 @@ from typing import Any, Callable
 import tensorflow.compat.v1 as tf
 
 from xlnet.corpus import input_pipeline
-from xlnet.engine import optimizer, train_step
+from xlnet.engine import optimizer
 from xlnet.engine.devices import Devices, mean_over_replicas, replica_index
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.engine.optimizer import layer_of
 from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.model import TaskModel
-from xlnet.model.stateless_random import fold_in
+from xlnet.model import ops, stateless_random
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
 from xlnet.settings.finetuning import FineTuningSettings
@@ -74,7 +74,7 @@ class FineTuningRun(TaskRun):
 
     def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
         """A training step on one replica; features: those of `batches`, [b,...]."""
-        batch = train_step.on_device(features)
+        batch = ops.on_device(features)
         # The index of the first example in the global batch.
         first_row = replica_index() * batch["is_real_example"].shape.as_list()[0]
         # Loss and gradients, of each micro-batch. In float16 the loss is scaled, since small
@@ -82,7 +82,7 @@ class FineTuningRun(TaskRun):
         is_half = self.model.network.precision == "fp16"
         scale = optimizer.LossScale() if is_half else None
         parts, xla = self.settings.grad_accum_steps, self.devices.xla
-        loss, gradients, _ = train_step.loss_and_gradients(
+        loss, gradients, _ = optimizer.loss_and_gradients(
             self, batch, first_row, parts, scale, xla
         )
         # Means over the replicas.
@@ -104,11 +104,11 @@ class FineTuningRun(TaskRun):
         # the masks of one large batch. That needs shapes that are known when the graph is built.
         # Here a batch has the length of its longest text, so each micro-batch has a seed of its
         # own, and its masks differ from those of one large batch.
-        seed = train_step.dropout_seed(settings.seed, tf.train.get_global_step())
+        seed = stateless_random.dropout_seed(settings.seed, tf.train.get_global_step())
         with tf.variable_scope(tf.get_variable_scope(), custom_getter=getter):
             losses = self.model.training_loss(
                 part,
-                fold_in(seed, first_row),
+                stateless_random.fold_in(seed, first_row),
                 options,
                 device="xla" if self.devices.xla else None,
             )

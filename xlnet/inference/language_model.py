@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from xlnet.engine import train_step
 from xlnet.engine.session import (
     RestoredSession,
     Subgraph,
     Tensors,
     require_finite,
 )
+from xlnet.model import parameters
 from xlnet.model.incremental import incremental_network
 from xlnet.runs.model_files import LoadedModel
 from xlnet.support.errors import wrong
@@ -78,7 +78,7 @@ class LanguageModel:
     def _build(self) -> tuple[Tensors, Tensors]:
         """The inputs and outputs of an `incremental_network`."""
         run = self._loaded.network.run_config(is_training=False)
-        with train_step.model_scope(kept_in=run.precision):
+        with parameters.model_scope(kept_in=run.precision):
             return incremental_network(
                 self._loaded.config, run, has_queries=not self.is_causal
             )

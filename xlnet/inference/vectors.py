@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine import train_step
 from xlnet.engine.session import Tensors, require_finite
 from xlnet.inference.method import (
     Computed,
@@ -20,7 +19,7 @@ from xlnet.inference.method import (
     pair,
     require_known,
 )
-from xlnet.model import modeling
+from xlnet.model import modeling, parameters
 from xlnet.runs.model_files import LoadedModel
 from xlnet.support.errors import wrong
 from xlnet.tasks import encoding
@@ -122,7 +121,7 @@ def _build(loaded: LoadedModel) -> tuple[Tensors, Tensors]:
         place = tf.range(tf.shape(padding)[1])
         masked |= place[:, None] - place > loaded.tokens_before
     run = loaded.network.run_config(False, mem_len=_UNLIMITED)
-    with train_step.model_scope(kept_in=run.precision):
+    with parameters.model_scope(kept_in=run.precision):
         # `new_mems` has the input of each layer: the embeddings, then the outputs of all layers but
         # the last one, whose output is `sequence`.
         found = modeling.transformer_xl(

@@ -61,22 +61,6 @@ def form_of(device: str, is_training: bool, d_inner: int) -> Form:
     return "operations"
 
 
-def device_here() -> str:
-    """The device for `form_of`: that of the current device scope; without one, "gpu" if there is a
-    GPU, else "cpu"."""
-    # TensorFlow has no function that returns the device scope; an operation that is made in it has
-    # its device.
-    found = tf.DeviceSpec.from_string(tf.no_op().device).device_type or ""
-    # The graph of a TPU's replica has no device scope.
-    strategy = tf2.distribute.get_strategy()
-    is_replica = not found and isinstance(strategy, tf2.distribute.TPUStrategy)
-    if found.upper().startswith("TPU") or is_replica:
-        return "tpu"
-    if found:
-        return found.lower()
-    return "gpu" if tf2.config.get_visible_devices("GPU") else "cpu"
-
-
 # ---- elementwise functions, and dropout in them ----
 
 

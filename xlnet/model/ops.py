@@ -31,6 +31,37 @@ def gradients(
         tf.AggregationMethod.DEFAULT = before
 
 
+def device_here() -> str:
+    """The device of the current device scope, such as "cpu"; without one, "gpu" if there is a GPU,
+    else "cpu"."""
+    # TensorFlow has no function that returns the device scope; an operation that is made in it has
+    # its device.
+    found = tf.DeviceSpec.from_string(tf.no_op().device).device_type or ""
+    # The graph of a TPU's replica has no device scope.
+    strategy = tf2.distribute.get_strategy()
+    is_replica = not found and isinstance(strategy, tf2.distribute.TPUStrategy)
+    if found.upper().startswith("TPU") or is_replica:
+        return "tpu"
+    if found:
+        return found.lower()
+    return "gpu" if tf2.config.get_visible_devices("GPU") else "cpu"
+
+
+def on_device(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """Integer features in the type of the device.
+
+    int64, as TensorFlow computes int32 on the host, where it is used for shapes, and would copy the
+    results to the GPU in every step. int32 on a TPU, which computes int64 in two parts.
+    """
+    other, own = tf.int32, tf.int64
+    if device_here() == "tpu":
+        other, own = own, other
+    cast = {}
+    for name, value in features.items():
+        cast[name] = tf.cast(value, own) if value.dtype == other else value
+    return cast
+
+
 def shape_of(x: tf.Tensor) -> list[Any]:
     """The shape as a list: Python ints where they are static, scalar tensors elsewhere."""
     sizes = x.shape.as_list()

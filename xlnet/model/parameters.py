@@ -7,15 +7,57 @@ Shape letters as in `modeling`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import re
+import zlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from xlnet.model import kernels_tuned
+from xlnet.model import kernels_tuned, ops
 from xlnet.model.kernels import NO_DROPOUT, Dense, Dropout, Norm, Weights
 from xlnet.model.stateless_random import fold_in
 from xlnet.settings.network import DTYPES, RunConfig, XLNetConfig
+
+# The matrices of the network, by the name of the variable.
+_MATRIX = re.compile("/transformer/.*(/kernel|/lookup_table)$")
+_RANDOM = (tf.initializers.random_normal, tf.initializers.random_uniform)
+
+
+def model_scope(kept_in: str | None = None) -> tf.variable_scope:
+    """The variable scope of the network. The initial value of a weight depends only on its name and
+    the seed of the graph: it is the same for any devices and micro-batches.
+
+    Args:
+      kept_in: the precision in which the matrices are stored, for inference only: that of the
+        matmuls, which would round them in each step. Biases, norms and the output layer's matrix
+        stay float32. None: float32.
+    """
+
+    # The variables are reused: replicas, micro-batches and a compiled step use the same ones.
+    def named(
+        getter: Callable[..., Any],
+        name: str,
+        *args: Any,
+        initializer: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        # Each weight has a seed of its own, a function of its name.
+        if isinstance(initializer, _RANDOM):
+            seed = zlib.crc32(name.encode()) >> 1
+            values = dict(initializer.get_config(), seed=seed)
+            initializer = type(initializer).from_config(values)
+        if kept_in not in (None, "fp32") and _MATRIX.search(name):
+            kwargs["dtype"] = tf.as_dtype(DTYPES[kept_in])
+            initializer = _rounding(initializer)
+        return getter(name, *args, initializer=initializer, **kwargs)
+
+    return tf.variable_scope("model", custom_getter=named, reuse=tf.AUTO_REUSE)
+
+
+def _rounding(initializer: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
+    """An initializer that samples in float32, then casts to the type of the variable."""
+    return lambda shape, dtype: tf.cast(initializer(shape, tf.float32), dtype)
 
 
 class LayerContext:
@@ -34,7 +76,7 @@ class LayerContext:
     ):
         self.config = config
         # The device is determined here, as the device scope is lost within the function of a layer.
-        device = run.device or kernels_tuned.device_here()
+        device = run.device or ops.device_here()
         self.run = dataclasses.replace(run, device=device)
         self.seed = seed
         self.first_row = first_row

@@ -17,6 +17,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from xlnet.model import ops
+
 _PHILOX = 1  # counter-based (https://doi.org/10.1145/2063384.2063405)
 _GROUP = 4  # 32-bit numbers for each value of the counter
 _LOW_HALF = 2**32 - 1
@@ -25,6 +27,13 @@ _FLOAT_BITS = 23  # of a float32's fraction
 # The finalizer of MurmurHash3 (https://github.com/aappleby/smhasher), which makes each bit depend
 # on all bits: shifts, and the factor after each.
 _MIXING = (16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)
+
+
+def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
+    """The seed of a step, a function of the run's seed and the step. In the type of the
+    device."""
+    dtype = tf.uint32 if ops.device_here() == "tpu" else tf.uint64
+    return seed_of(seed, step, dtype)
 
 
 def seed_of(low: Any, high: Any, dtype: tf.DType = tf.uint64) -> tf.Tensor:

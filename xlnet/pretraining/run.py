@@ -14,11 +14,11 @@ from xlnet.corpus import input_pipeline
 from xlnet.corpus.manifest import Manifest
 from xlnet.corpus.permutation import Permutation
 from xlnet.corpus.tokenizer import Tokenizer
-from xlnet.engine import optimizer, train_step
+from xlnet.engine import optimizer
 from xlnet.engine.devices import Devices, mean_over_replicas, replica_index
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.engine.recurrent_memory import Memory
-from xlnet.model import heads
+from xlnet.model import heads, ops, parameters, stateless_random
 from xlnet.pretraining import objectives
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
@@ -72,7 +72,7 @@ class PretrainingRun:
         # Loss and gradients, of each micro-batch. In float16 the loss is scaled, since small
         # gradients would become 0.
         scale = optimizer.LossScale() if self.network.precision == "fp16" else None
-        loss, gradients, kept = train_step.loss_and_gradients(
+        loss, gradients, kept = optimizer.loss_and_gradients(
             self, batch, replica_index() * rows, parts, scale, self.devices.xla
         )
         # Means over the replicas of all hosts.
@@ -89,11 +89,11 @@ class PretrainingRun:
     def micro_batch_loss(
         self, part: dict[str, tf.Tensor], first_row: Any
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-        """The loss of a micro-batch, and what is kept of it; see `train_step`."""
+        """The loss of a micro-batch, and what is kept of it; see `optimizer`."""
         # Dropout is a function of the step and of the batch element: a resumed run, or one on
         # other devices, has the same masks.
         step = tf.train.get_global_step()
-        seed = train_step.dropout_seed(self.settings.seed, step)
+        seed = stateless_random.dropout_seed(self.settings.seed, step)
         losses, segment_logits, kept = self.losses(part, seed, first_row)
         weighted = tf.reduce_sum(losses * part["weights"])
         loss = weighted / part["target_count"][0]
@@ -111,13 +111,13 @@ class PretrainingRun:
         before; where it is kept, None without."""
         settings = self.settings
         # The integers are int64, as TensorFlow computes int32 on the host instead of the device.
-        features = train_step.on_device(features)
+        features = ops.on_device(features)
         special_ids = [self.tokenizer.sep_id, self.tokenizer.cls_id]
         targets = objectives.find(settings.objective).targets(features, special_ids)
         batch = {**features, **targets}
         if not settings.mem_len:
             return batch, None
-        with train_step.model_scope():
+        with parameters.model_scope():
             memory = Memory(self.config, settings.mem_len, features["starts_stream"])
         return {**batch, "memory": memory.value}, memory
 
@@ -161,7 +161,7 @@ class PretrainingRun:
             self.tokenizer.mask_id,
             settings.next_segment_loss > 0,
         )
-        with train_step.model_scope():
+        with parameters.model_scope():
             outputs, vectors = objectives.find(settings.objective).predict(inputs)
             table, precision = outputs.embedding_table, str(run_config.precision)
             losses = heads.lm_loss(vectors, batch["ids"], table, precision)

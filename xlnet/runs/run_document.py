@@ -235,7 +235,8 @@ def absolute(paths: str) -> str:
     """Absolute paths with commas between."""
     found = []
     for path in paths.split(","):
-        found.append(path if files.is_remote(path) else os.path.abspath(path.strip()))
+        path = path.strip()
+        found.append(path if files.is_remote(path) else os.path.abspath(path))
     return ",".join(found)
 
 
