@@ -1,9 +1,13 @@
 """Prediction files and submissions."""
 
+import types
+
 import numpy as np
 import pytest
 
+from xlnet.finetuning import model
 from xlnet.support.errors import UserError
+from xlnet.tasks import encoding
 from xlnet.tasks.evaluation import write_predictions
 from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.task import Columns, Row
@@ -118,9 +122,12 @@ FINITE = np.zeros([2, 1])
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_predictions_that_are_not_finite_are_refused(task, outputs):
-    outputs = {**outputs, "loss": np.zeros(2)}
+    two = np.ones(2, int)
+    counts = dict(is_first=two, tokens_read=two, tokens=two, index=np.arange(2))
+    layout = encoding.Layout(8, False, "sliding")
+    tuned = types.SimpleNamespace(task=task, layout=layout)
     with pytest.raises(UserError, match="found 1 of 2 predictions that are not finite"):
-        task.join(outputs, np.ones(2, int))
+        model.join([{**outputs, **counts, "loss": np.zeros(2)}], tuned)
 
 
 def test_written_scores_of_a_millionth_have_the_printed_correlation(tmp_path):

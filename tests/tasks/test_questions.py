@@ -488,6 +488,9 @@ def official_best(data, predictions, scores, na_probs):
     return 100.0 * best / len(scores), threshold
 
 
+BEST = ["best_exact", "best_exact_thresh", "best_f1", "best_f1_thresh"]
+
+
 def test_scores_are_the_official_script_s_of_the_files_that_are_written():
     """With the probabilities of no answer as its na_probs."""
     rng = random.Random(0)
@@ -512,6 +515,7 @@ def test_scores_are_the_official_script_s_of_the_files_that_are_written():
             continue
         data = {one.id: [answer.text for answer in one.label] for one in rows}
         result = SQUAD.evaluate(values, rows)
+        assert list(result)[-4:] == BEST  # after those of parts, as the script has them
         texts, _, null = written(rows, values)
         answered = written(rows, values, threshold=1.0)[0]
         assert all(texts[id] == ("" if null[id] > 0.5 else answered[id]) for id in data)

@@ -242,6 +242,14 @@ def test_faults_of_trec_files(tmp_path, name, lines, message):
     refused(tmp_path, message)
 
 
+def test_trec_files_need_a_column_of_each_kind(tmp_path):
+    write_trec(tmp_path)
+    columns = dataclasses.replace(RANKING.columns, text_a=("query", "title"))
+    task = dataclasses.replace(RANKING, columns=columns)
+    with pytest.raises(UserError, match="found TREC's file, expected a table"):
+        read_rows(task, str(tmp_path), "dev")
+
+
 def test_prediction_files():
     rows = [row for name in ("q2", "q1") for row in rows_of(0, 1, 2, query=name)]
     scores = np.array([0.5, 2, 2, -1, 1 / 3, -1.5], np.float32)

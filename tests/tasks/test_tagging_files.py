@@ -219,12 +219,14 @@ def predicted(task, path, tag=0, **flags):
         ("a.txt", "EU\nsays\n", {"input_format": "conll"}, {"text": ["EU", "says"]}),
         ("a.conll", "-D- O O\n\n", {}, {"text": ["-D-"], "2": ["O"], "tags": ["O"]}),
         ("a.conll", "EU\tNNP\n", {}, {"text": ["EU"], "tags": ["NNP"]}),
+        ("a.csv", "w,t\nEU,\n", {"text_a_column": "w"}, {"w": ["EU"], "tags": [""]}),
         (
-            "a.csv",
-            "w,t\nEU,\n",
-            {"text_a_column": "w", "input_format": "conll"},
-            {"w": ["EU"], "tags": [""]},
+            "a.tsv",
+            "EU B-X\n",
+            {"input_format": "conll"},
+            {"text": ["EU"], "tags": ["B-X"]},
         ),
+        ("a.conll", "EU X O\n", {"text_a_column": "1,2"}, "text_a_column: found 1,2,"),
         ("a.txt", "EU says", {"input_format": "text"}, {"text": "EU says"}),
         ("a.jsonl", '{"text": "我 在", "id": 7}', {}, {"text": "我 在", "id": 7}),
         (
@@ -234,13 +236,12 @@ def predicted(task, path, tag=0, **flags):
             {"text": ["New York"], "x": 0},
         ),
         ("a.txt", "EU\n", {}, "a.txt: found no form.*--input_format"),
-        ("a.csv", "text\nIn EU\n", {}, "found the form csv, .* conll,.*--input_format"),
         ("a.jsonl", '{"text": "a"}\n\n', {}, "a.jsonl:2: an empty row"),
     ],
 )
 def test_what_is_predicted(tmp_path, name, content, flags, expected):
-    """Each sentence is an object with one more key. Tags are not needed; whether a .txt or a .csv
-    file has texts or columns must be declared."""
+    """Each sentence is an object with one more key. Tags are not needed; the form of a .txt file
+    must be declared."""
     task, _ = rows_of(write(tmp_path, "train.txt", "EU B-X\nsays O\n"))
     path = str(write(tmp_path, name, content))
     if isinstance(expected, str):

@@ -219,6 +219,16 @@ ERRORS = {
         "dev.tsv:2: found bytes or",
     ),
     "return": ("yelp-5", '"5","a"\n"4",b\rc\n', "test.csv:2: found new-line character"),
+    "list of lists": (
+        "tnews",
+        '{"label": "100", "sentence": [["x"]]}\n',
+        "dev.json:1: column 'sentence' has a list of lists, expected texts or numbers",
+    ),
+    "half a character": (
+        "tnews",
+        '{"label": "100", "sentence": "\\ud800"}\n',
+        "dev.json:1: found bytes or",
+    ),
     "no JSON": (
         "tnews",
         '{"label": "100", "sentence": "x"}\n{\n',
@@ -287,12 +297,9 @@ def test_a_line_of_text_is_all_of_the_columns_that_are_joined(tmp_path):
 
 def test_another_form_is_refused_with_those_of_the_task(tmp_path):
     task = known.resolve_task(settings("", do_train=False), {"labels": ["a", "b"]})
-    for name in ("x.zip", "x.conll"):
-        write(tmp_path, name, "a text")
-        with pytest.raises(
-            UserError, match="form (zip|conll), expected one of csv, .*"
-        ):
-            parsing.read_to_predict(task, str(tmp_path / name))
+    write(tmp_path, "x.zip", "a text")
+    with pytest.raises(UserError, match="form zip, expected one of csv, .*"):
+        parsing.read_to_predict(task, str(tmp_path / "x.zip"))
 
 
 def test_a_table_without_a_declared_form_is_not_read_as_texts(tmp_path, monkeypatch):

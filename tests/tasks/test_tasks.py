@@ -242,7 +242,7 @@ def test_answers_in_one_column_of_json_lines(tmp_path):
         (
             '["x", "y", "z"]',
             3,
-            r"train.jsonl:2: unknown label '3' \(labels: 0, 1, 2\); --label_form",
+            "the label '3', expected one of 0, 1, 2; --label_form",
         ),
         ('["x", "", "z"]', 1, "train.jsonl:2: column 'all': .*none empty"),
     ):
@@ -251,6 +251,11 @@ def test_answers_in_one_column_of_json_lines(tmp_path):
         with pytest.raises(UserError, match=message):
             task = own(tmp_path, choice_columns="all", label_form="indices")
             read_rows(task, str(tmp_path), "train")
+    # Rows whose answers count from 0 are not skipped as faulty ones, which would leave the others
+    # with the answer before theirs.
+    write(tmp_path, "train.jsonl", *(row % ('["x", "y"]', i) for i in (0, 1)))
+    with pytest.raises(UserError, match="the label '0', expected one of 1, 2; --label"):
+        own(tmp_path, choice_columns="all", label_form="numbers", on_error="skip")
 
 
 def test_the_metric_that_selects(tmp_path):

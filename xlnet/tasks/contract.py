@@ -204,12 +204,10 @@ class Task(TableReader):
 
     def join(self, outputs: dict, windows: np.ndarray | None) -> Predictions:
         """The `Predictions` for rows, from the outputs for records: dict of arrays [m, ...], `loss`
-        and those of `outputs`; UserError where some are not finite. windows: int [n], the records
-        of each row; None: one each."""
+        and those of `outputs`. windows: int [n], the records of each row; None: one each."""
         # By default `outputs` has one array besides the loss, under the name of the field that it
         # becomes. A head with other outputs overrides this.
         values = mean_over_windows(outputs["values"], windows)
-        check_finite(self, values)
         return Predictions(values, mean_over_windows(outputs["loss"], windows))
 
     def named_outputs(self, outputs: dict, threshold: float) -> dict:
@@ -327,17 +325,18 @@ class Task(TableReader):
         """The files to write, the main one first, by the extension of their names: texts, cells or
         objects of JSON, each a line. By default a table: the rows' names, predictions,
         probabilities and, if some row has one, the gold labels."""
-        columns: dict[str, list] = {}
+        # Texts are made one at a time to save memory.
+        columns: dict[str, Iterable[str]] = {}
         if self.columns.query:
-            columns["query"] = [row.query for row in rows]
-        columns["id"] = [row.id for row in rows]
+            columns["query"] = (row.query for row in rows)
+        columns["id"] = (row.id for row in rows)
         labels = self.predicted_labels(values, threshold)
-        columns[self.column] = [self.text_of(label) for label in labels]
+        columns[self.column] = map(self.text_of, labels)
         for name, column in zip(self.probabilities, values.T):
-            columns["p_" + name] = [f"{value:.9g}" for value in column]
+            columns["p_" + name] = map("{:.9g}".format, column)
         if any(row.label is not None for row in rows):
-            columns["gold"] = [self.text_of(row.label) for row in rows]
-        return {"tsv": [list(columns), *zip(*columns.values())]}
+            columns["gold"] = (self.text_of(row.label) for row in rows)
+        return {"tsv": itertools.chain([list(columns)], zip(*columns.values()))}
 
     def results(
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
@@ -635,12 +634,18 @@ class MultipleChoice(Classification):
 
     def from_train_file(self, path: str) -> Task:
         """The task with a label for each answer, in the declared form."""
-        # A row with another number of answers, or another label, is refused where it is read again.
-        count = len(self.read(path, True)[0].pairs)
+        rows = self.read(path, True)
+        count = len(rows[0].pairs)
         names = tuple(string.ascii_uppercase[:count])
         if self.columns.label_form in _FIRST:
             first = _FIRST[self.columns.label_form]
             names = tuple(map(str, range(first, first + count)))
+        for row in rows:
+            # A row of another number of answers is refused where it is read again.
+            if len(row.pairs) == count and row.label not in names:
+                where = f"{path}: column {self.columns.label[0]}"
+                found = f"the label '{row.label:.80}'"
+                raise wrong(where, found, f"one of {', '.join(names)}", "--label_form")
         return dataclasses.replace(self, labels=names)
 
     def parse_pairs(self, text_a: str, text_b: str | None, choices: list) -> tuple:

@@ -203,12 +203,16 @@ class Ranking(Regression):
         if form not in _TREC:
             yield from super().table(path)
             return
+        columns = self.columns
+        named = [columns.query, columns.id]
+        named += [*columns.text_a, *columns.text_b, *columns.label]
+        if len(named) != 5 or None in named:
+            raise wrong(path, "TREC's file", "a table: the task is no ranking")
         lines = list(self._lines(path, form))
         texts = {}
         for kind, file in _TEXTS.items():
             wanted = {cells[kind] for _, cells in lines}
             texts[kind] = self._texts_of(_beside(path, file), wanted)
-        columns = self.columns
         for place, cells in lines:
             query, document = cells["query"], cells["document"]
             text_a, text_b = texts["query"].get(query), texts["document"].get(document)

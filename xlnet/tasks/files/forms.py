@@ -44,7 +44,7 @@ Records = Iterator[tuple[str, Any]]
 LONGEST_CELL = 1 << 24  # [characters]
 _BLANKS = "[ \t]+"  # between the columns of conll
 DELIMITERS = {"csv": ",", "tsv": "\t", "text": "\t", "conll": _BLANKS}
-TABLES = ("csv", "tsv", "jsonl", "ndjson", "json", "parquet", "text")
+TABLES = ("csv", "tsv", "conll", "jsonl", "ndjson", "json", "parquet", "text")
 _MARK = "\ufeff"  # a byte order mark after decoding
 
 
@@ -266,14 +266,15 @@ def _as_text(value: Any) -> str:
 
 
 def to_text(value: Any, column: str = "") -> str:
-    """Text of a cell; numbers and booleans as JSON writes them, texts of a list that are not empty
-    with spaces between. A ValueError for an object."""
+    """Text of a cell; numbers and booleans as JSON writes them, texts of a list with spaces
+    between. A ValueError for an object, or a list of lists or objects."""
     if isinstance(value, str):
         return value
-    if isinstance(value, list):
-        return " ".join(filter(None, [to_text(each, column) for each in value]))
-    if isinstance(value, dict):
-        raise ValueError(f"column '{column}' has an object, expected texts or numbers")
+    if isinstance(value, list) and not any(isinstance(each, list) for each in value):
+        return " ".join([to_text(each, column) for each in value])
+    if isinstance(value, (dict, list)):
+        found = "an object" if isinstance(value, dict) else "a list of lists"
+        raise ValueError(f"column '{column}' has {found}, expected texts or numbers")
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 

@@ -107,10 +107,8 @@ def _digest(text: str) -> int:
 def read_to_predict(task: TableReader, path: str) -> Sequence[Row]:
     """The rows of a file to predict, labelled or not: as many as the file has records."""
     for each in forms.each_path(path):
-        # Such a file may have texts or, for a tagger, columns of words.
-        name = forms.declared_form(task, each).name
-        if name in (None, "csv", "tsv") and name not in task.accepted_forms:
-            raise forms.unknown_form(each, name, task.accepted_forms)
+        if forms.declared_form(task, each).name is None:
+            raise forms.unknown_form(each, None, task.accepted_forms)
     kept = dataclasses.replace(task.published, rows_where={}, skipped_labels=())
     return dataclasses.replace(task, published=kept).read(path, False)
 
@@ -281,16 +279,15 @@ class TableReader(TaskFields):
         """The row of a record, called `id`."""
         columns, texts = self.columns, []
         for names in (columns.text_a, columns.text_b):
-            values = [cells.get(name) for name in names]
-            texts.append(forms.to_text(values, ",".join(names)))
+            parts = [forms.to_text(cells.get(name), name) for name in names]
+            texts.append(" ".join(filter(None, parts)))
         choices = [cells.get(name) for name in columns.choices]
         pairs = self._pairs(texts[0], texts[1] if columns.text_b else None, choices)
         # A row without an author stands for itself.
         query = forms.to_text(cells.get(columns.query)) or None
         group = forms.to_text(cells.get(columns.group)) or None
         name = forms.to_text(id)
-        read = itertools.chain([name, query], *pairs)
-        if not is_text("".join(filter(None, read))):
+        if not is_text(name + (query or "")):
             raise ValueError(NOT_TEXT)
         label = None
         try:
@@ -320,4 +317,8 @@ class TableReader(TaskFields):
             text_b = self.published.replaced(text_b)
             if not text_b.strip() and not self.takes_empty_text_b:
                 raise ValueError("the second text is empty")
-        return self.parse_pairs(text_a, text_b, choices)
+        pairs = self.parse_pairs(text_a, text_b, choices)
+        for first, second in pairs:
+            if not is_text(first or "") or not is_text(second or ""):
+                raise ValueError(NOT_TEXT)
+        return pairs

@@ -90,7 +90,8 @@ class Spans(Task):
         if golds is None:
             raise ValueError("no answers")
         if not isinstance(golds, list):
-            only = dict(zip(("text", "answer_start"), cells))
+            start = cells[-1] if len(cells) > 1 else None
+            only = {"text": golds, "answer_start": start}
             golds = [only] if forms.to_text(golds).strip() else []
         found = []
         for gold in golds:
@@ -354,6 +355,13 @@ class Spans(Task):
         written = np.where(null[:, None] > threshold, of_none, of_best)
         has_answer = np.array([bool(row.label) for row in rows])
         parts = {"": has_answer | True, "HasAns_": has_answer, "NoAns_": ~has_answer}
+        found: dict[str, float] = {}
+        for part, chosen in parts.items():
+            if chosen.any():
+                exact, f1 = 100.0 * written[chosen].mean(axis=0)
+                found[part + "exact"] = float(exact)
+                found[part + "f1"] = float(f1)
+
         # As in the official script, the questions are answered one after the other, those with the
         # surest answers first. One with an answer then adds its value; one without loses the 1 that
         # it has as long as no answer is predicted, unless the predicted text is empty anyway.
@@ -363,11 +371,7 @@ class Spans(Task):
         order = np.argsort(null, kind="stable")
         thresholds = [0.0, *null[order].tolist()]
         unanswerable = np.count_nonzero(~has_answer)
-        found: dict[str, float] = {}
         for column, name in enumerate(("exact", "f1")):
-            for part, chosen in parts.items():
-                if chosen.any():
-                    found[part + name] = 100.0 * float(written[chosen, column].mean())
             totals = np.cumsum([unanswerable, *of_best[order, column]])
             best = int(np.argmax(totals))
             found["best_" + name] = 100.0 * float(totals[best]) / len(rows)

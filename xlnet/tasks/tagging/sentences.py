@@ -9,10 +9,10 @@
 
 A form is declared by --input_format, or by the extension. The columns of a sentence are lists, so
 that it is an object, too. Columns are split at the declared delimiter, or at commas in .csv, at
-tabs in .tsv, and elsewhere at spaces and tabs. They have numbers from 1 on, or the names in the
-first line. A row whose first cell is -DOCSTART- is no word. An object has a text and its entities,
-[start, end, label] or an object with these keys, in characters; or a list of tokens and a list of
-tags.
+tabs in .tsv, and elsewhere, or in the declared form conll, at spaces and tabs. They have numbers
+from 1 on, or the names in the first line. A row whose first cell is -DOCSTART- is no word. An
+object has a text and its entities, [start, end, label] or an object with these keys, in characters;
+or a list of tokens and a list of tags.
 
 A tag is O, outside of entities, or a prefix and a label, such as B-PER. Any sequence of tags is
 read by one rule, that of conlleval and seqeval: an entity begins at B, S and U, and at any other
@@ -59,7 +59,7 @@ _TAG = re.compile(r"O|[BIESMLU](-(?!.*\|[BIESMLU]-).+)?")
 
 _DOCUMENT = "-DOCSTART-"
 _OBJECTS = ("jsonl", "ndjson", "json", "parquet", "text")  # forms with an object each
-FORMS = ("conll", *_OBJECTS)
+FORMS = ("conll", "csv", "tsv", *_OBJECTS)
 
 TagSpan = tuple[int, int, str]  # (start, end, label), in words or in characters
 
@@ -143,10 +143,9 @@ def read(path: str, form: Form, columns: Columns) -> forms.Records:
         yield from forms.read(path, dataclasses.replace(form, names=(words_key,)), what)
         return
     words, tags = "".join(columns.text_a), "".join(columns.label)
-    extension = forms.extension(path)
     form = dataclasses.replace(
         form,
-        name=extension if extension in ("csv", "tsv") else "conll",
+        name=form.name if form.name in forms.DELIMITERS else "conll",
         # Columns have names if the task calls them so.
         header=form.header or ("none" if words.isdecimal() else "names"),
     )

@@ -76,7 +76,12 @@ class Tagging(Task):
         )
 
     def table(self, path: str) -> Records:
-        return sentences.read(path, declared_form(self, path), self.columns)
+        columns = self.columns
+        of_flags = {"text_a_column": columns.text_a, "label_column": columns.label}
+        for flag, names in of_flags.items():
+            if len(names) > 1:
+                raise wrong(flag, ",".join(names), "one column")
+        return sentences.read(path, declared_form(self, path), columns)
 
     def _check_columns(
         self, path: str, need_labels: bool, names: Sequence[str]
