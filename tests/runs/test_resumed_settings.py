@@ -305,6 +305,18 @@ def test_every_file(place, name, change, said):
         assert done.returncode == 0 and "has all of its 2 steps" in done.stdout, done
 
 
+@pytest.mark.slow
+def test_a_change_of_the_metric_is_said_once(place):
+    shutil.copytree(place.path("model"), place.path("other_metric"))
+    changed = dict(model_dir=place.path("other_metric"), metric="accuracy")
+    done = train(place, **changed)
+    assert done.returncode == 1 and done.stderr.count("metric was ") == 1, done
+    done = train(place, "--allow_changes=True", **changed)
+    assert (
+        done.returncode == 0 and done.stdout.count("settings changed: metric was ") == 1
+    ), done
+
+
 def evaluated(done):
     """The number of examples that an evaluation counted."""
     assert done.returncode == 0, done

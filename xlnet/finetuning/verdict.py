@@ -172,11 +172,16 @@ def _of_the_loss(seen: Evidence, is_better: bool) -> str:
             f"diverged: the training loss rose from {lowest:.4f} to {last:.4f}; "
             f"--learning_rate={peak / 3:.1g}"
         )
-    if is_better or last < _MOVED * min(first, _constant_loss(seen)):
+    constant = _constant_loss(seen)
+    if is_better or last < _MOVED * min(first, constant):
         return ""
-    moved = (
-        f"the training loss went from {first:.4f} to {last:.4f}, as if no text was read"
-    )
+    moved = f"the training loss has hardly moved, from {first:.4f} to {last:.4f}"
+    if last > first / _MOVED:
+        moved = f"the training loss rose, from {first:.4f} to {last:.4f}"
+    if last < _MOVED * first:
+        moved = (
+            f"the training loss, {last:.4f}, is as if no text was read ({constant:.4f})"
+        )
     usual = default_rate(seen.width, seen.is_pretrained)
     if peak < usual / 2:
         return f"{moved}: too low a rate; --learning_rate={usual:g}"
@@ -257,7 +262,10 @@ def _never_predicted(seen: Evidence) -> str:
 
 def _overfitted(seen: Evidence, is_better: bool) -> str:
     """Whether the loss of the evaluated rows rose while that of training fell."""
-    evaluated = [one for one in seen.evaluations if math.isfinite(one["loss"])]
+    evaluated = []
+    for one in seen.evaluations:
+        if math.isfinite(one.get("loss", math.inf)):
+            evaluated.append(one)
     if not seen.curve or not evaluated:
         return ""
     lowest = min(evaluated, key=lambda one: one["loss"])
