@@ -115,6 +115,10 @@ def test_of_a_long_text_what_was_read_is_explained(tmp_path, monkeypatch):
         assert len(found.words) == 3001
         is_read = np.flatnonzero(found.weights)
         assert 2 < len(is_read) < 14 and len(rows) < 16 and is_read[-1] == 3000
+        # Of a word that cleaning removes nothing is read.
+        found = model.explain(("sol \u200b ka", "sol"))
+        assert found.is_read.tolist() == [True, False, True, True]
+        assert found.weights[1] == 0
 
 
 def test_a_pretrained_model_is_refused(permuted):

@@ -269,6 +269,8 @@ import tensorflow as tf
 import tensorflow_text
 model = tf.saved_model.load(sys.argv[1])
 first, second = map(tf.constant, json.loads(sys.argv[2]))
+none = tf.zeros([0], tf.string)
+assert not len(model.signatures["text"](text_a=none, text_b=none)["probabilities"])
 answer = model.signatures["text"](text_a=first, text_b=second)
 print(json.dumps(answer["probabilities"].numpy().tolist()))
 assert "xlnet" not in sys.modules

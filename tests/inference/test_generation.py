@@ -247,6 +247,12 @@ def test_ends_of_paragraphs_and_what_may_begin_the_stop_text():
     for ids, released, whole, stop in (
         ([3, 1, 2, 2], ["e", "e\n", "e\nof", "e\nof of"], "e\nof of", None),
         ([2, 3, 2, 2], [" of", " of", " ofe of", " ofe of of"], " ofe of of", "ef"),
+        (
+            [2, 3, 2, 2, 3],
+            ["", "", "", " ofe of", " ofe of"],
+            " ofe of ofe",
+            " ofe of e",
+        ),
     ):
         text = generation._Text(Paragraphs(), stop)
         found = []

@@ -322,6 +322,7 @@ def test_a_model_says_what_it_cannot(loaded):
         (lambda: model.classify(("a", "b")), "text 0: expected one text, not a pair"),
         (lambda: model.classify(["a", " "]), "text 1: the text is empty"),
         (lambda: model.vectors("a\ud800"), r"text 0: text: found 'a\ud800', expected"),
+        (lambda: list(model.pipe(["a"], top_k=1)), "settings: found 'top_k', expected"),
         (lambda: model.classify("a", threshold=2), "threshold: found 2, expected at"),
         (lambda: pairs.classify("a"), "text 0: expected a pair of texts"),
         (lambda: pairs.classify(("a", "b"), threshold=0.3), "threshold: found 0.3"),

@@ -128,6 +128,14 @@ def test_it_says_how_much_was_read_of_a_text_that_is_cut(tmp_path):
         assert (cut.tokens_read, cut.tokens) == (6, len(ids(text)))
         assert whole.tokens_read == whole.tokens == len(ids("sol"))
         assert cut.unknown_tokens == 0 and cut.characters_unknown is None
+    # Unknown tokens are of what is read, their positions those of the request, or left out where
+    # the task replaces a part.
+    plain, changed = ({"text_a": f"sol {end}\u6f22"} for end in ("", "<br />"))
+    for signature in ("text", "explain", "vectors"):
+        found = model.run(model.call(signature, {}), [plain, changed])
+        assert [one.unknown_tokens for one in found] == [1, 1]
+        assert found[0].characters_unknown == {"text_a": [(4, 5)]}
+        assert found[1].characters_unknown is None
     model.close()
 
 

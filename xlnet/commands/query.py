@@ -1,8 +1,9 @@
 """Programs that query a pretrained model: xlnet fill and generate, and what they share."""
 
 import dataclasses
+import itertools
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Optional
 
 import xlnet
@@ -39,15 +40,18 @@ class TextInputs(Settings):
             raise wrong("text, input", "both or none", "one of them")
 
 
-def texts(settings: TextInputs) -> list[str]:
-    """The text that is given, or each line that is not blank; the output is checked first."""
+def texts(settings: TextInputs) -> Iterator[str]:
+    """The text that is given, or each line that is not blank, read when it is asked for; the files
+    are checked first."""
     from xlnet.tasks.files import forms
 
     files.check_output(settings.output, filter(None, [settings.input]))
     if settings.input is None:
-        return [settings.text or ""]
+        return iter([settings.text or ""])
+    if settings.input != "-":
+        files.require_file(settings.input, "input")
     lines = map(str.strip, forms.lines(settings.input, "input"))
-    return list(filter(None, lines))
+    return filter(None, lines)
 
 
 def load(settings: LoadSettings) -> "Model":
@@ -76,13 +80,13 @@ def fill(
       xlnet fill --model_dir=model --text='Return the ___ of the ___.'
       xlnet fill --model_dir=model --input=texts.txt --output=fillings.jsonl
     """
-    asked = texts(settings)
+    asked, shown = itertools.tee(texts(settings))
     with load(model_settings) as model:
         filled = model.pipe(asked, "fill", **vars(how))
         if settings.output:
-            write(settings.output, map(_filled_object, asked, filled))
+            write(settings.output, map(_filled_object, shown, filled))
             return
-        for text, found in zip(asked, filled):
+        for text, found in zip(shown, filled):
             print(text)
             for filling in found:
                 percent = 100 * filling.probability
@@ -105,11 +109,11 @@ def generate(
       xlnet generate --model_dir=model --text='Once upon' --top_p=0.9 --seed=1
       xlnet generate --model_dir=model --input=prompts.txt --output=texts.jsonl --beams=4
     """
-    prompts = texts(settings)
+    prompts, shown = itertools.tee(texts(settings))
     with load(model_settings) as model:
         if settings.output:
             generated = model.pipe(prompts, "generate", **vars(how))
-            write(settings.output, map(_generated_object, prompts, generated))
+            write(settings.output, map(_generated_object, shown, generated))
             return
         for text in prompts:
             print(text, end="", flush=True)

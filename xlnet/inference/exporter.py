@@ -26,6 +26,7 @@ from xlnet.runs import model_files, run_document
 from xlnet.runs.model_files import LoadedModel
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.finetuning import MIN_SEQ_LENGTH
 from xlnet.settings.network import CONFIG_NAME, DTYPES, NetworkSettings
 from xlnet.support import files
 from xlnet.support.errors import UserError, wrong
@@ -271,5 +272,8 @@ def _column(id: int, rows: tf.RaggedTensor) -> tf.RaggedTensor:
 
 
 def _left_padded(rows: tf.RaggedTensor, padding: int) -> tf.Tensor:
-    """Ragged [N, (items)] as [N,T], padded on the left."""
-    return tf.reverse(tf.reverse(rows, [1]).to_tensor(padding), [1])
+    """Ragged [N, (items)] as [N,T], padded on the left. T is at least that of the shortest text,
+    also where there are no rows."""
+    lengths = tf.concat([rows.row_lengths(), [MIN_SEQ_LENGTH]], axis=0)
+    shape = tf.stack([rows.nrows(), tf.reduce_max(lengths)])
+    return tf.reverse(tf.reverse(rows, [1]).to_tensor(padding, shape=shape), [1])

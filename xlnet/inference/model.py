@@ -141,7 +141,7 @@ class Model(RestoredModel):
         list, the results of as many items. The others are lists of as many, or a text or None for
         all of them."""
         first, *others = parts.values()
-        if isinstance(first, str):
+        if first is None or isinstance(first, str):
             return self._all(name, (first, *others), **settings)
         lists: list[list] = []
         for part, values in parts.items():

@@ -23,6 +23,7 @@ from xlnet.inference.method import (
     plain,
     require_list,
 )
+from xlnet.inference.settings import PredictSettings, from_keywords
 from xlnet.support.errors import wrong
 from xlnet.tasks import encoding, ranking
 from xlnet.tasks.tagging.sentences import find_words
@@ -38,24 +39,19 @@ class Prediction(Method):
     method takes, or an `InlineExample`.
 
     Args:
-      threshold: as of `Model.classify` and `Model.answer`; the model's own if not given.
+      settings: those of `PredictSettings`; of those not given the model's own hold.
     """
 
     def __init__(
-        self,
-        model: RestoredModel,
-        verb: str | None = None,
-        threshold: float | None = None,
+        self, model: RestoredModel, verb: str | None = None, **settings: Any
     ) -> None:
         self._model = model
         self._tuned = tuned = model.tuned(verb)
         self._threshold = tuned.settings.threshold
+        threshold = from_keywords(PredictSettings, settings).threshold
         if threshold is not None:
             if not tuned.task.has_threshold:
                 raise wrong("threshold", threshold, f"none for {tuned.task.name}")
-            is_number = type(threshold) in (int, float)
-            if not is_number or not 0 <= threshold <= 1:
-                raise wrong("threshold", repr(threshold), "at least 0 and at most 1")
             self._threshold = threshold
         self._predictor = model.predictor()
         self.at_once = self._predictor.at_once
@@ -182,12 +178,12 @@ class Explaining(Method):
         words, is_read = [], []
         first_words = 0
         rows = [row]  # then without each of the words that are read
-        for number, end_read in enumerate(self._ends_read(texts)):
+        for number, characters in enumerate(self._characters_read(texts)):
             text = texts[number]
             for start, end in words_of(text):
                 words.append(text[start:end])
-                is_read.append(start < end_read)
-                if start < end_read:
+                is_read.append(characters[start:end].any())
+                if is_read[-1]:
                     without = list(texts)
                     without[number] = text[:start] + text[end:]
                     rows.append(row._replace(pairs=(tuple(without),)))
@@ -217,19 +213,23 @@ class Explaining(Method):
         )
         return [Computed(result, int(counts.read[0]), int(counts.total[0]))]
 
-    def _ends_read(self, texts: tuple) -> list[int]:
-        """Where the part of a text, or of both of a pair, ends that the network reads
+    def _characters_read(self, texts: tuple) -> list[np.ndarray]:
+        """Whether the network reads each character of a text, or of both of a pair, bool
         [characters]."""
         given = [text for text in texts if text is not None]
         aligned = [align(self._model.tokenizer, text) for text in given]
         # The numbers of the tokens are cut as their ids are: the end of a text is lost.
         numbers = [list(range(len(tokens.ids))) for tokens in aligned]
         second = numbers[1] if len(numbers) > 1 else None
-        last_window = encoding.fit_to_length(numbers[0], second, self._layout)[-1]
-        ends = []
-        for tokens, read in zip(aligned, last_window):
-            ends.append(int(tokens.ends[read[-1]]) if read else 0)
-        return ends
+        windows = encoding.fit_to_length(numbers[0], second, self._layout)
+        found = []
+        for place, tokens in enumerate(aligned):
+            is_read = np.zeros(len(given[place]), bool)
+            for window in windows:
+                for number in window[place]:
+                    is_read[tokens.starts[number] : tokens.ends[number]] = True
+            found.append(is_read)
+        return found
 
 
 def words_of(text: str) -> list[tuple[int, int]]:

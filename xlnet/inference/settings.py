@@ -108,6 +108,15 @@ class GenerationSettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True)
+class PredictSettings(Settings):
+    """How a fine-tuned model predicts."""
+
+    threshold: Optional[float] = setting(
+        None, "least probability of a label, or of no answer", minimum=0.0, maximum=1.0
+    )
+
+
+@dataclasses.dataclass(frozen=True)
 class AttentionSettings(Settings):
     """In which order attention is computed."""
 

@@ -52,7 +52,8 @@ class Answer(NamedTuple):
       tokens: of its texts, without special ones.
       tokens_read: how many of them the network reads; the others are cut.
       unknown_tokens: how many of `tokens` the vocabulary does not know.
-      characters_unknown: the [start, end] of these in each text; None: there are none.
+      characters_unknown: the [start, end] of these in each text; None: there are none, or they are
+        not those of the request, as the task replaces parts of texts.
     """
 
     prediction: Any
@@ -211,11 +212,7 @@ class ServedModel:
         items: list[Any] = []
         for row in rows:
             if call.signature in ("text", "explain"):
-                first = row["context"] if "context" in row else row["text_a"]
-                second = row.get("question", row.get("text_b"))
-                items.append(
-                    InlineExample(first, second, tuple(row.get("choices", ())))
-                )
+                items.append(_example_of(row))
             else:
                 items += row.values()  # the only one
         answers: list[Any] = []
@@ -248,17 +245,39 @@ class ServedModel:
 
     def _unknown(self, call: Call, row: Row) -> tuple[int, dict[str, Any] | None]:
         """`unknown_tokens` and `characters_unknown` of a row."""
-        count, parts = 0, {}
+        # The texts as the network reads them: a task may replace parts, or read one several times.
+        blank = re.compile(BLANK + "_*")
+        tuned, tokenizer = self._model.loaded.tuned, self._model.tokenizer
+        if tuned and call.signature in ("text", "explain"):
+            pairs = tuned.task.row("0", _example_of(row)).pairs
+            texts = [text for pair in pairs for text in pair if text is not None]
+        elif tuned:
+            texts = list(map(tuned.task.published.replaced, row.values()))
+        elif call.signature == "fill":  # blanks are no tokens
+            texts = blank.split(row["text"])
+        else:
+            texts = list(row.values())
+        ids, _ = tokenizer.encode_to_array(texts)
+        count = int(np.count_nonzero(ids == tokenizer.unk_id))
+        if not count:
+            return 0, None
+        parts = {}
         for name, given in sorted(row.items()):
-            is_single = isinstance(given, str)
-            text = given if is_single else "\n".join(given)
-            if call.signature == "fill":  # blanks are no tokens
-                text = re.sub(BLANK + "_*", lambda blank: " " * len(blank[0]), text)
-            found = self._model.unknown_parts(text)
-            count += len(found)
-            if is_single:
-                parts[name] = found
-        return count, parts if count else None
+            if not isinstance(given, str):
+                continue
+            if tuned and tuned.task.published.replaced(given) != given:
+                return count, None
+            if call.signature == "fill":
+                given = blank.sub(lambda found: " " * len(found[0]), given)
+            parts[name] = self._model.unknown_parts(given)
+        return count, parts
+
+
+def _example_of(row: Row) -> InlineExample:
+    """The example of a row for a task."""
+    first = row["context"] if "context" in row else row["text_a"]
+    second = row.get("question", row.get("text_b"))
+    return InlineExample(first, second, tuple(row.get("choices", ())))
 
 
 def _plain(value: Any) -> Any:
