@@ -105,6 +105,21 @@ def test_a_job_stopped_anywhere_is_continued(settings, monkeypatch, small_pieces
     assert steps > 15  # each of them a file that was to be finished
 
 
+@pytest.mark.slow
+def test_settings_that_are_refused_cost_nothing(settings, monkeypatch, small_pieces):
+    """A command with longer sequences than the text leaves the streams of the one before."""
+    streams, steps = [], 10
+    while not streams:
+        stopped = moved(settings, f"half-{steps}")
+        with stopped_after(monkeypatch, steps):
+            preparation.make_records(stopped)
+        streams = [name for name in content(stopped.save_dir) if "stream-" in name]
+        steps += 1
+    with pytest.raises(UserError, match="expected at least"):
+        preparation.make_records(dataclasses.replace(stopped, seq_len=300_000))
+    assert set(streams) <= set(content(stopped.save_dir))
+
+
 # What is finished is kept, whatever comes behind it.
 
 
@@ -262,7 +277,7 @@ def test_tasks_are_merged(settings, small_pieces, capsys):
         preparation.make_records(dataclasses.replace(shared, num_task=3))
 
 
-def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path):
+def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path, capsys):
     """The tasks have a .gz file each, one of a fifth of the other's text."""
     with open(workspace.path("text.txt"), "rb") as f:
         text = f.read()
@@ -271,13 +286,15 @@ def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path):
     for task in range(2):
         shared = dict(input_glob=str(tmp_path / "*.gz"), num_task=2, num_streams=2)
         preparation.make_records(dataclasses.replace(settings, task=task, **shared))
-    merged = preparation.merge(settings.save_dir).manifest
+    merge_records.merge(merge_records.RecordsSettings(settings.save_dir))
+    merged = Manifest.read(settings.save_dir)
     lengths = [stream["windows"] for stream in merged.streams]
     kept = merged.num_streams * merged.windows_per_stream / sum(lengths)
     assert (
         1 - merged.dropped / merged.tokens == pytest.approx(kept, abs=0.05)
         and kept < 0.4
     )
+    assert " sequences left out to make streams equal, " in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -136,7 +136,15 @@ def merge(settings: RecordsSettings) -> None:
     """
     from xlnet.corpus import preparation
 
-    show(preparation.merge(settings.input))
+    summary = preparation.merge(settings.input)
+    show(summary)
+    merged = summary.manifest
+    kept = merged.num_streams * merged.windows_per_stream
+    left_out = sum(stream["windows"] for stream in merged.streams) - kept
+    percent = 100 * left_out / (kept + left_out)
+    print(
+        f"{left_out} sequences left out to make streams equal, {percent:.1f} % of all"
+    )
 
 
 def verify(settings: RecordsSettings) -> None:

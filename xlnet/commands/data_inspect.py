@@ -95,8 +95,8 @@ def inspect(settings: InspectionSettings) -> None:
     permutation = resolve.choose_permutation(run, manifest)
     tokenizer = Tokenizer(os.path.join(settings.input, manifest.sp_model))
     # Sequences, targets and orders come from the trainer's input pipeline: what is shown is exactly
-    # what is trained on. The first streams are of both directions.
-    count = 1 + manifest.bi_data
+    # what is trained on. The first two streams are of both directions, if there are both.
+    count = min(2, manifest.num_streams)
     with tf.Graph().as_default(), tf.Session() as session:
         batches = input_pipeline.pretraining_batches(
             settings.input,
@@ -123,7 +123,7 @@ def as_text(sequence: dict[str, Any], tokenizer: "Tokenizer", reuse_len: int) ->
     for id in sequence["input_ids"].tolist():
         pieces.append(errors.escape_control_characters(tokenizer.id_to_piece(id)))
     targets = sequence["positions"][sequence["weights"] > 0]
-    in_order = targets[np.argsort(sequence["rank"][targets])]
+    in_order = targets[np.argsort(sequence["rank"][targets], kind="stable")]
     for position, target in enumerate(in_order.tolist(), 1):
         pieces[target] = f"⟦{pieces[target]}⟧{position}"
 

@@ -21,7 +21,7 @@ import apache_beam as beam
 
 from xlnet.corpus import preparation
 from xlnet.settings.data import CorpusSettings
-from xlnet.support import errors, files
+from xlnet.support import files
 from xlnet.support.errors import UserError, wrong
 
 _MOST = 1024  # elements, each of some chunks or streams
@@ -97,5 +97,7 @@ def _in_one_line(error: Exception) -> UserError:
     said = re.search(r"UserError: (.+)", text)
     if said or isinstance(error, UserError):
         return UserError(said[1] if said else text)
-    reason = f"{type(error).__name__}: {errors.reason(error)}"
-    return UserError(f"the pipeline failed: {reason}; {_RESUME}")
+    reason = (text or "no reason").splitlines()[0]
+    return UserError(
+        f"the pipeline failed: {type(error).__name__}: {reason}; {_RESUME}"
+    )

@@ -264,6 +264,7 @@ def _make(job: RecordsJob, in_parts: Any) -> Manifest:
         expected = f"text for each of num_task={settings.num_task}"
         raise wrong("input_glob", found, expected)
 
+    plan = sequences.plan_streams(counts["tokens"], settings)
     # Unfinished streams are of these settings and files, or are removed.
     path = os.path.join(unfinished_folder(job.directory), "streams.json")
     described = {**job.description, "files": list(job.digests)}
@@ -271,7 +272,6 @@ def _make(job: RecordsJob, in_parts: Any) -> Manifest:
         streams = os.path.join(glob.escape(job.directory), "stream-*.tfrecord")
         files.remove(files.match(streams))
         files.write_json(path, described)
-    plan = sequences.plan_streams(counts["tokens"], settings)
     stream_length = plan.sequences * settings.num_passes
     lengths = [stream_length] * plan.num_streams
     tokens_of_chunks = [counts_of_chunk.get("tokens", 0) for counts_of_chunk in made]
