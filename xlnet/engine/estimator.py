@@ -24,6 +24,7 @@ from xlnet.engine.devices import (
     without_registered_gradients,
 )
 from xlnet.engine.multi_host import HostMonitor
+from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import OptimizationSettings, RunSettings
 from xlnet.support import errors
 
@@ -51,6 +52,7 @@ class TrainingRun(Protocol):
     Attributes:
       settings: of the run.
       optimization: the length of training among them.
+      config: the architecture.
       devices: of the run.
       unit: what throughput counts, and how many of them a step has.
     """
@@ -59,6 +61,8 @@ class TrainingRun(Protocol):
     def settings(self) -> RunSettings: ...
     @property
     def optimization(self) -> OptimizationSettings: ...
+    @property
+    def config(self) -> XLNetConfig: ...
     @property
     def devices(self) -> Devices: ...
     @property

@@ -179,6 +179,7 @@ def _begin(run: TrainingRun, step: int) -> None:
     run.write_document()
     batch_size, parts = run.settings.train_batch_size, run.settings.grad_accum_steps
     replicas, optimization = run.devices.replicas, run.optimization
+    config = run.config
     parameters = sum(v.shape.num_elements() for v in tf.trainable_variables())
     start = "random weights"
     if step:
@@ -194,7 +195,10 @@ def _begin(run: TrainingRun, step: int) -> None:
             "micro-batches"
         ),
         "start": start,
-        "network": f"{parameters:,} parameters",
+        "network": (
+            f"{config.n_layer} layers of {config.d_model} in {config.n_head} heads, "
+            f"{config.n_token} pieces, {parameters:,} parameters"
+        ),
         "writes": f"{run.settings.model_dir}: checkpoints, {RUN_NAME}, {JOURNAL_NAME}",
     }
     width = max(map(len, banner))

@@ -321,6 +321,9 @@ def check(run: TaskRun) -> None:
 
     # The weights.
     found = best_checkpoint.best_or_newest(settings.model_dir)
+    if not found and not settings.do_train:
+        nothing = f"no checkpoint in {settings.model_dir}"
+        raise wrong("model_dir", nothing, "a trained model", "--do_train")
     for directory in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
         task_settings.check_trained_for(directory, run.document, settings)
     if found:

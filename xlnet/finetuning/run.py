@@ -25,6 +25,7 @@ from xlnet.model import ops, stateless_random
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
 from xlnet.settings.finetuning import FineTuningSettings
+from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.contract import LossOptions
 from xlnet.tasks.encoding import Records
@@ -69,6 +70,10 @@ class FineTuningRun(TaskRun):
     rows: Sequence[Row]
     records: Records
     class_weights: list[float] | None
+
+    @property
+    def config(self) -> XLNetConfig:
+        return self.model.config
 
     # -- the step
 
@@ -170,6 +175,8 @@ class FineTuningRun(TaskRun):
             "precision": self.devices.precision_in_words(self.model.network),
             "task": f"{task.name}: {len(self.rows):,} examples{held_out}",
             "labels": labels,
+            "rate": f"{self.optimization.learning_rate:g}",
+            "length": f"{settings.max_seq_length} tokens, {settings.long_document}",
             "epochs": (
                 f"{epochs:,.1f}; evaluated every {settings.eval_steps:,} steps (0: never), saved "
                 f"every {settings.save_steps:,}, the last {settings.max_save} kept (0: all)"
