@@ -85,6 +85,15 @@ def test_what_is_left_out_is_the_models(model):
     assert (found.predict_file, found.data_dir, found.output_dir) == ("new.tsv", "", "")
 
 
+def test_a_threshold_that_was_given_goes_before_the_chosen_one(model):
+    edit(model, threshold=0.4)
+    assert resolve(*settings_of(model)).predict_threshold == 0.3
+    document = json.loads((model / "run.json").read_text())
+    del document["resolved"]["predict_threshold"]
+    (model / "run.json").write_text(json.dumps(document))
+    assert resolve(*settings_of(model)).predict_threshold == 0.4
+
+
 def test_the_form_of_a_file_is_not_kept_by_a_model(tmp_path):
     """A run keeps it for its own files."""
     declared = dict(delimiter=";", quoting="none", header="none", encoding="cp1252")

@@ -1,5 +1,6 @@
 """Files that are there whole or not at all, whatever happens meanwhile."""
 
+import math
 import os
 import pathlib
 import stat
@@ -87,6 +88,12 @@ def test_a_file_has_its_name_once_it_is_complete(tmp_path):
     assert path.read_bytes() == b"complete" and list(path.parent.iterdir()) == [path]
     files.remove([str(path), str(path)])
     assert not path.exists()
+
+
+def test_nan_is_a_missing_value_in_rows_alone(tmp_path):
+    assert files.parse_json('{"a": NaN}', has_rows=True) == {"a": None}
+    (tmp_path / "run.json").write_text('{"a": NaN}')
+    assert math.isnan(files.read_json(str(tmp_path / "run.json"), "run")["a"])
 
 
 def test_the_digest_of_a_directory_is_of_names_and_contents(tmp_path):

@@ -230,6 +230,10 @@ def test_a_type_with_two_label_columns_and_two_numbers(registry, tmp_path):
             "from xlnet import tasks\ntasks.register(3)\n",
             "mine.py cannot be imported: ValueError: found the name",
         ),
+        (
+            "from xlnet import tasks\n@tasks.register\nclass Foo:\n    kind = 'foo'\n",
+            "mine.py cannot be imported: ValueError: found the name 'foo', expected a task",
+        ),
     ],
 )
 def test_a_bad_module_is_one_line(registry, tmp_path, content, said):

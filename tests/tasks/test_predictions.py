@@ -1,13 +1,9 @@
 """Prediction files and submissions."""
 
-import types
-
 import numpy as np
 import pytest
 
-from xlnet.finetuning import model
 from xlnet.support.errors import UserError
-from xlnet.tasks import encoding
 from xlnet.tasks.evaluation import write_predictions
 from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.task import Columns, Row
@@ -92,6 +88,26 @@ def test_prediction_file(tmp_path, task, rows, values, threshold, text):
     assert path.read_bytes().decode() == text
 
 
+@pytest.mark.parametrize(
+    "task, values",
+    [
+        (TASKS["rte"], np.array([[np.nan, np.nan], [0.5, 0.5]])),
+        (TASKS["sts-b"], np.array([np.inf, 0.0])),
+        (TASKS["ranking"], np.array([np.nan, 0.0])),
+        (SEVERAL, np.array([[0.9, np.nan], [0.2, 0.4]])),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_predictions_that_are_not_finite_are_refused(tmp_path, task, values):
+    rows = [row._replace(query="q") for row in ROWS]
+    said = "found 1 of 2 predictions that are not finite numbers"
+    with pytest.raises(UserError, match=said):
+        write(tmp_path / "out", task, rows, values)
+    with pytest.raises(UserError, match=said):
+        task.results(rows, values)
+    assert not (tmp_path / "out").exists()
+
+
 NAN = np.array([[np.nan, np.nan], [0.5, 0.5]])
 FINITE = np.zeros([2, 1])
 
@@ -99,10 +115,6 @@ FINITE = np.zeros([2, 1])
 @pytest.mark.parametrize(
     "task, outputs",
     [
-        (TASKS["rte"], {"values": NAN}),
-        (SEVERAL, {"values": NAN}),
-        (TASKS["sts-b"], {"values": np.array([np.inf, 0.0])}),
-        (TASKS["ranking"], {"values": NAN[:, 0]}),
         (
             TASKS["squad1"],
             {
@@ -121,13 +133,10 @@ FINITE = np.zeros([2, 1])
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_predictions_that_are_not_finite_are_refused(task, outputs):
-    two = np.ones(2, int)
-    counts = dict(is_first=two, tokens_read=two, tokens=two, index=np.arange(2))
-    layout = encoding.Layout(8, False, "sliding")
-    tuned = types.SimpleNamespace(task=task, layout=layout)
+def test_spans_and_tags_that_are_not_finite_are_refused(task, outputs):
+    outputs = {**outputs, "loss": np.zeros(2)}
     with pytest.raises(UserError, match="found 1 of 2 predictions that are not finite"):
-        model.join([{**outputs, **counts, "loss": np.zeros(2)}], tuned)
+        task.join(outputs, np.ones(2, int))
 
 
 def test_written_scores_of_a_millionth_have_the_printed_correlation(tmp_path):

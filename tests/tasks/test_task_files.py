@@ -10,7 +10,7 @@ from helpers.tasks import read_rows, settings, write
 
 from xlnet.support.errors import UserError
 from xlnet.tasks import known
-from xlnet.tasks.files import parsing
+from xlnet.tasks.files import forms, parsing
 from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.task import Columns, Form, Row
 
@@ -224,6 +224,11 @@ ERRORS = {
         '{"label": "100", "sentence": [["x"]]}\n',
         "dev.json:1: column 'sentence' has a list of lists, expected texts or numbers",
     ),
+    "a blank that JSON has not": (
+        "tnews",
+        '{"label": "100", "sentence": "x"}\xa0\n',
+        "dev.json:1: not valid JSON: Extra data",
+    ),
     "half a character": (
         "tnews",
         '{"label": "100", "sentence": "\\ud800"}\n',
@@ -249,6 +254,24 @@ def test_error(error, tmp_path):
         read_rows(TASKS[name], str(tmp_path), split, need_labels=True)
     assert message in str(e.value) and str(tmp_path) in str(e.value)
     assert "\n" not in str(e.value)
+
+
+def test_files_elsewhere_are_refused(tmp_path):
+    """None of several is left out."""
+    write(tmp_path, "a.csv", "x")
+    for elsewhere in ("gs://b/x.csv", "none.csv"):
+        with pytest.raises(
+            UserError, match=f"^train_file: .*no such file: {elsewhere}"
+        ):
+            forms.expanded(f"{tmp_path}/a.csv,{elsewhere}", "train_file")
+
+
+def test_rows_that_are_left_out_are_counted_by_their_reason(tmp_path, caplog):
+    caplog.set_level("INFO", "xlnet")
+    line = '{"sentence1": "a", "sentence2": "b", "gold_label": "%s"}'
+    write(tmp_path, "snli_1.0_dev.jsonl", line % "-", line % "neutral")
+    assert len(read_rows(TASKS["snli"], str(tmp_path), "dev")) == 1
+    assert caplog.messages[0].endswith("is read without 1 rows with label '-'")
 
 
 def test_the_first_errors_are_listed(tmp_path, caplog):

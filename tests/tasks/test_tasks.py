@@ -262,6 +262,8 @@ def test_the_metric_that_selects(tmp_path):
     write(tmp_path, "train.tsv", "text_a\tlabel", "a\tx", "b\ty", "c\tz")
     assert own(tmp_path).metrics == ("accuracy", "macro_f1", "auc")
     assert own(tmp_path, metric="matthews").metrics[0] == "matthews"
+    # Of two metrics of one name the last one counts.
+    assert not own(tmp_path, metric="m:accuracy:min,accuracy").own_metrics
     with pytest.raises(UserError, match="metric of task custom: found f1, expected"):
         own(tmp_path, metric="f1")
     assert known.resolve_task(settings("d", task_name="cola", metric="f1")).metrics == (

@@ -127,7 +127,7 @@ def inherited_settings(
             # A training chooses its threshold itself; what predicts has the chosen one.
             chosen = (document.task or {}).get("threshold")
             if chosen is not None and not settings.do_train:
-                resolved = {**document.resolved, "predict_threshold": chosen}
+                resolved = {"predict_threshold": chosen, **document.resolved}
                 document = dataclasses.replace(document, resolved=resolved)
             (settings, network, optimization), different = run_document.inherit(
                 (settings, network, optimization), given, document, of_run=of_run

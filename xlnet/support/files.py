@@ -164,18 +164,19 @@ def write_json(path: str, value: object) -> None:
     write_text(path, text + "\n")
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_json(text: str | bytes, has_rows: bool = False) -> Any:
     """The value of JSON, as text or in one of its encodings; a ValueError if it is not JSON.
 
-    NaN is null: Python and pandas write it for a missing value.
+    In rows NaN is null: Python and pandas write it for a missing value.
     """
+    constant = _constant_of_rows if has_rows else None
     try:
-        return json.loads(text, parse_constant=_constant, object_pairs_hook=_unique)
+        return json.loads(text, parse_constant=constant, object_pairs_hook=_unique)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
-def _constant(name: str) -> float | None:
+def _constant_of_rows(name: str) -> float | None:
     return None if name == "NaN" else float(name)
 
 

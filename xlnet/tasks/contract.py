@@ -278,6 +278,7 @@ class Task(TableReader):
     ) -> dict:
         """Returns a dict of metric name to float, the task's main metric first; with `loss` if that
         is not the mean loss of the records."""
+        values = finite(self, values)
         decisions = self.decide(values, threshold)
         found = {}
         for name in self.metrics:
@@ -324,7 +325,9 @@ class Task(TableReader):
     ) -> dict[str, Iterable]:
         """The files to write, the main one first, by the extension of their names: texts, cells or
         objects of JSON, each a line. By default a table: the rows' names, predictions,
-        probabilities and, if some row has one, the gold labels."""
+        probabilities and, if some row has one, the gold labels. Probabilities and scores that are
+        not finite are a UserError."""
+        values = finite(self, values)
         # Texts are made one at a time to save memory.
         columns: dict[str, Iterable[str]] = {}
         if self.columns.query:
@@ -342,7 +345,8 @@ class Task(TableReader):
         self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
     ) -> list:
         """The predictions for a call from Python, the same as in the prediction file: n plain
-        values, or tuples of `tasks.task`."""
+        values, or tuples of `tasks.task`. A UserError where `prediction_files` has one."""
+        values = finite(self, values)
         labels = self.predicted_labels(values, threshold)
         if not self.probabilities:
             return labels
@@ -362,13 +366,15 @@ class Task(TableReader):
 # ---- for the methods of all types
 
 
-def check_finite(task: Task, values: np.ndarray) -> None:
-    """Raises UserError if a prediction of n rows, of an array [n, ...], is NaN or infinite."""
+def finite(task: Task, values: Any) -> np.ndarray:
+    """The predictions of n rows as an array [n, ...]; UserError if one is NaN or infinite."""
+    values = np.asarray(values)
     is_finite = np.isfinite(values).reshape(len(values), -1)
     bad = np.count_nonzero(~is_finite.all(axis=1))
     if bad:
         found = f"{bad} of {len(values)} predictions that are not finite numbers"
         raise wrong(f"task {task.name}", found, "numbers", "--precision=fp32")
+    return values
 
 
 def mean_over_windows(values: np.ndarray, windows: np.ndarray | None) -> np.ndarray:

@@ -96,8 +96,9 @@ def is_built_in(its_type: type[Task]) -> bool:
 def register(its_type: Any) -> Any:
     """As `tasks.register`."""
     name = getattr(its_type, "kind", "")
-    is_taken = any(name == each.kind for each in _TYPES)
-    if not isinstance(its_type, type) or not name or is_taken:
+    is_type = isinstance(its_type, type) and issubclass(its_type, Task)
+    is_taken = name in TASKS or any(name == each.kind for each in _TYPES)
+    if not is_type or not name or is_taken:
         raise ValueError(f"found the name '{name}', expected a task type of another")
     TASK_TYPES[name] = its_type
     return its_type
@@ -187,11 +188,13 @@ def resolve_task(settings: Any, stored: dict | None = None) -> Task:
 
 def with_metric(task: Task, name: str | None) -> Task:
     """The task with the comma-separated metrics `name` before the others; None: unchanged."""
-    names, own = [], {}
+    names: list[str] = []
+    own: dict[str, str] = {}
     for each in names_in(name):
         task.check_metric(each)
         _, _, function = each.removesuffix(":min").rpartition(":")
         names.append(function)
+        own.pop(function, None)  # of metrics of one name the last one counts
         if ":" in each:
             own[function] = each
     in_order = tuple(dict.fromkeys((*names, *task.metrics)))

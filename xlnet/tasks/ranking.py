@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks.contract import THRESHOLD, LossOptions, Regression
+from xlnet.tasks.contract import THRESHOLD, LossOptions, Regression, finite
 from xlnet.tasks.files import forms
 from xlnet.tasks.task import Form, Row
 
@@ -333,6 +333,7 @@ class Ranking(Regression):
     ) -> dict:
         """The mean of each measure over the queries, and the mean logistic loss over all pairs of
         different relevance. Without a relevant document every order is as good as any other."""
+        values = finite(self, values)
         highest = max(query.judged.max() for query in gold_labels)
         measured: list[list] = []  # of each query
         losses = []

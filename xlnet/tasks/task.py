@@ -68,7 +68,7 @@ class Form:
     """How a file is written, as far as that is declared; None: not declared.
 
     Attributes:
-      name: a key of `files.forms.FORMS`; None: the extension says it.
+      name: one of `files.forms.TABLES`; None: the extension says it.
       delimiter: the character between cells; None: a comma in .csv, a tab in .tsv.
       quoting: "standard": cells that need it are between quotation marks, as RFC 4180 says;
         "none": quotation marks are characters like others. None: as "standard".
@@ -220,7 +220,8 @@ def expand_split(task: TaskFields, split: str) -> Names:
     parts = tuple(name for name in names if name.startswith(split + "_"))
     if not parts:
         flag = f"--{split}_file" if split in ("train", "dev") else ""
-        expected = f"one of {', '.join(names)}"
+        all_names = dict.fromkeys([name.partition("_")[0] for name in names] + [*names])
+        expected = f"one of {', '.join(all_names)}"
         raise wrong(f"task {task.name}", f"no split '{split}'", expected, flag)
     return parts
 

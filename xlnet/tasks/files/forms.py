@@ -204,14 +204,15 @@ def _quoted(
 
 def parsed(text: str) -> Any:
     """The value of JSON, in which NaN is null, {} of blanks, or its ValueError."""
-    text = text.rstrip()
-    if not text:
+    if not text.strip():
         return {}
+    text = text.rstrip(" \t\r\n")
     try:
-        return files.parse_json(text)
+        return files.parse_json(text, has_rows=True)
     except ValueError as e:
-        # The number of a line in a text of one line says nothing.
-        reason = str(e).replace("line 1 column", "column")
+        reason = str(e)
+        if "\n" not in text:  # the number of its only line says nothing
+            reason = reason.replace("line 1 column", "column")
         return ValueError(f"not valid JSON: {reason}")
 
 
@@ -362,7 +363,9 @@ def expanded(patterns: str, what: str) -> str:
     found: list[str] = []
     for pattern in each_path(patterns):
         matching = files.matching(pattern)
-        for path in matching or [pattern]:
+        if not matching:
+            raise wrong(what, f"no such file: {pattern}", "one that exists")
+        for path in matching:
             files.require_file(path, what)
         found += map(os.path.abspath, matching)
     if not found:

@@ -167,8 +167,8 @@ class TableReader(TaskFields):
 
     def parse_label(self, cells: list) -> Any:
         """The label, which must fit into JSON; a ValueError says in words what is wrong. cells: of
-        the columns `columns.label`, each a str, or any value in JSON; None where the file has no
-        labels."""
+        the columns `columns.label`, then of `columns.choices`, each a str, or any value in JSON;
+        None where the file has no labels."""
         raise NotImplementedError
 
     def check_row(self, row: Row, seen: dict) -> None:
@@ -210,8 +210,9 @@ class TableReader(TaskFields):
                 if not cells or isinstance(cells, str):
                     raise ValueError(cells or "an empty row")
                 names.update(dict.fromkeys(cells))
-                if not self._is_of_task(cells):
-                    left_out["rows of other tasks"] += 1
+                why = self._why_left_out(cells)
+                if why:
+                    left_out[why] += 1
                     continue
                 id = cells.get(self.columns.id, str(number))
                 row = self._of_cells(cells, id, need_labels)
@@ -229,15 +230,16 @@ class TableReader(TaskFields):
             _report(path, errors, bool(skips and need_labels and rows))
         return rows
 
-    def _is_of_task(self, cells: Mapping[str, Any]) -> bool:
-        """Whether a row of a published set is one of its task."""
+    def _why_left_out(self, cells: Mapping[str, Any]) -> str:
+        """Why a row of a published set is not one of its task; "": it is."""
         for name, value in self.published.rows_where.items():
             if name in cells and forms.to_text(cells[name]).strip() != value:
-                return False
+                return f"rows whose {name} is not {value}"
         for name in self.columns.label:
-            if str(cells.get(name)).strip() in self.published.skipped_labels:
-                return False
-        return True
+            label = str(cells.get(name)).strip()
+            if label in self.published.skipped_labels:
+                return f"rows with label '{label}'"
+        return ""
 
     def _check_columns(
         self, path: str, need_labels: bool, names: Sequence[str]
@@ -291,7 +293,8 @@ class TableReader(TaskFields):
             raise ValueError(NOT_TEXT)
         label = None
         try:
-            label = self.parse_label([cells.get(name) for name in columns.label])
+            named = (*columns.label, *columns.choices)
+            label = self.parse_label([cells.get(name) for name in named])
         except ValueError:
             # A label that is not needed may be wrong.
             if need_labels:
