@@ -232,7 +232,7 @@ def finetuning_batches(
             yield numbers, np.array(serialized, object)
 
     @_without_autograph
-    def cut(
+    def batches_of(
         pool_index: tf.Tensor, indexed: tuple[tf.Tensor, tf.Tensor]
     ) -> tf.data.Dataset:
         """The batches of a pool that is sorted by length, in random order."""
@@ -260,17 +260,18 @@ def finetuning_batches(
         has_text = tf.reduce_any(is_text, axis=0)  # [T]
         if pads == "right":
             has_text = tf.reverse(has_text, [0])
-        longest = row_length - tf.argmax(has_text, output_type=tf.int32)
+        first = tf.argmax(has_text, output_type=tf.int32)  # column with text
+        longest = row_length - first
         length = tf.minimum(-(-longest // multiple) * multiple, row_length)
         kept = slice(row_length - length, None)
         if pads == "right":
             kept = slice(None, length)
-        cut = dict(batch)
+        shorter = dict(batch)
         for name in ("input_ids", "input_mask", "segment_ids", *token_features):
             choices = batch[name].shape[1] // row_length
             rows = tf.reshape(batch[name], [-1, choices, row_length])[:, :, kept]
-            cut[name] = tf.reshape(rows, [batch_size, choices * length])
-        return cut
+            shorter[name] = tf.reshape(rows, [batch_size, choices * length])
+        return shorter
 
     pools = tf.data.Dataset.from_generator(
         read_pools,
@@ -279,7 +280,7 @@ def finetuning_batches(
             tf.TensorSpec([size], tf.string),
         ),
     )
-    dataset = pools.enumerate(first_pool).flat_map(cut).skip(rest)
+    dataset = pools.enumerate(first_pool).flat_map(batches_of).skip(rest)
     if multiple < row_length:
         dataset = dataset.map(without_padding, num_parallel_calls=2)
     return _ahead(dataset, 4)

@@ -171,14 +171,13 @@ def stored_names(prefix: str) -> dict[str, str]:
     weight itself is read.
     """
     stored = set(names(prefix))
-    # model/w/average is the EMA of model/w, and is read in its place.
-    suffix = "/average"
-    if UPDATES in stored and not next(arrays(prefix, [UPDATES])):
-        suffix = ""
+    # Without a loss scale, which counts updates, each step is one.
+    is_updated = UPDATES not in stored or next(arrays(prefix, [UPDATES])) > 0
     found = {}
     for name in sorted(stored):
         if is_weight(name):
-            found[name] = name + suffix if name + suffix in stored else name
+            average = name + "/average"
+            found[name] = average if is_updated and average in stored else name
     return found
 
 

@@ -180,7 +180,8 @@ def _description(settings: DeviceSettings, used: Sequence[Any]) -> str:
 def _one_host(used: Sequence[Any], count: int) -> tf2.distribute.Strategy:
     if used:
         return tf2.distribute.MirroredStrategy([f"/gpu:{i}" for i in range(count)])
-    # the CPU devices of replicas are made with the session, later
+    # The CPU devices of replicas are made with the session, later; within a graph a strategy does
+    # not look for them before.
     with tf.Graph().as_default():
         return tf2.distribute.MirroredStrategy(
             [f"/cpu:{i}" for i in range(count)],

@@ -299,16 +299,13 @@ def loss_and_gradients(
       loss, gradients for `tf.trainable_variables()`, the dict of tensors for all batch elements.
     """
     if xla:
-        # never run: a compiled function cannot make the variables
+        # A compiled function cannot make the variables: this loss makes them, and is never run.
         run.micro_batch_loss(batch, first_row)
-        compiled = tf2.function(
-            lambda batch: loss_and_gradients(
-                run, batch, first_row, micro_batches, scale
-            ),
-            jit_compile=True,
-            autograph=False,
-        )
-        return compiled(batch)
+
+        def compute(batch: dict[str, tf.Tensor]) -> Any:
+            return loss_and_gradients(run, batch, first_row, micro_batches, scale)
+
+        return tf2.function(compute, jit_compile=True, autograph=False)(batch)
     if micro_batches == 1:
         loss, kept = run.micro_batch_loss(batch, first_row)
         return loss, _gradients(loss, scale), kept

@@ -82,6 +82,7 @@ class Progress:
         Raises:
           UserError: the loss or the gradient is not finite.
         """
+        # In float16 a norm may overflow as long as the scale of the loss can be halved.
         norm = values["gradient_norm"]
         is_overflow = not np.isfinite(norm) and values["gradient_scale"] <= 1
         if not np.isfinite(values["loss"]) or is_overflow:

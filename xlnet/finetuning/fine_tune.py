@@ -44,6 +44,7 @@ def fine_tune(
             if not settings.does_run:
                 return
     run = resolve(settings, network, optimization, device, given)
+    # From here on the settings are those of the run, with what its directory says.
     settings, task, data = run.model.tuned.settings, run.model.tuned.task, run.data
 
     # Read all files before any work: bad rows are found first. Then train, evaluate and predict.

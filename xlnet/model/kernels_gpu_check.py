@@ -86,6 +86,7 @@ def difference(
     rng = np.random.RandomState(0)
     num_keys, queries = _MEMORY + _LENGTH, targets or _LENGTH
     rank = np.stack([rng.permutation(_LENGTH) for _ in range(_BATCH)])
+    # Of the content stream each position is a query.
     drawn = [rng.permutation(_LENGTH)[:queries] for _ in range(_BATCH)]
     positions = np.sort(drawn, axis=1)
     of_memory = np.full((_BATCH, _MEMORY), modeling.RANK_OF_MEMORY)
@@ -122,9 +123,9 @@ def difference(
             """The output, and the gradients of the inputs. given: these and the gradient of the
             output."""
             q, k, v, k_r, r_w, r_r, r_s, seg_embed, d_output = given
-            unread: dict[str, Any] = dict.fromkeys(Weights._fields)
-            weights = Weights(**unread)
-            weights = weights._replace(r_w=r_w, r_r=r_r, r_s=r_s, seg_embed=seg_embed)
+            read: dict[str, Any] = dict.fromkeys(Weights._fields)  # the others are not
+            read.update(r_w=r_w, r_r=r_r, r_s=r_s, seg_embed=seg_embed)
+            weights = Weights(**read)
             output = attention(q, k, v, k_r, weights, stream, drops)
             return [output, *tf.gradients(output, given[:-1], d_output)]
 

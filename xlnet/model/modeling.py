@@ -306,6 +306,7 @@ def layer(
     Returns:
       h and g of the next layer, None for one that does not exist.
     """
+    # The dropouts of a layer are counted from 1, and folded into its own seed.
     net = LayerContext(config, run, seed, first_row)
     k = keys_or_values(net, weights.k, h, memory)
     v = keys_or_values(net, weights.v, h, memory)
@@ -436,6 +437,7 @@ def transformer_xl(
         micro-batch has the dropout masks of its part. None: batch elements have no index.
     """
     net = LayerContext(config, run, seed, first_row)
+    run = net.run  # which names the device
     with tf.variable_scope("transformer"):
         batch, length = shape_of(input_ids)
         memory_length = shape_of(mems[0])[1] if mems else 0
@@ -455,7 +457,7 @@ def transformer_xl(
         position = count_to(length, input_ids.dtype)  # [Q]
         position += tf.cast(memory_length, input_ids.dtype)
         mask = with_memory(mask, position, memory_length, attn_type, run.same_length)
-        form = attention_form(net.run, mask, has_segments)
+        form = attention_form(run, mask, has_segments)
         content_stream, query_stream = streams_of(
             form, mask, seg_ids, query, position, memory_length
         )
@@ -469,13 +471,13 @@ def transformer_xl(
         if direction is not None:
             sign = net.cast(1 - 2 * direction)[:, None, None, None]
 
-        if net.run.device == "tpu":
+        if run.device == "tpu":
             # What each layer makes of these tables would be half of the program.
             sinusoids = tuple(ops.not_constant(*sinusoids))
 
         # How a layer enters TensorFlow's graph makes no difference to its numbers.
-        run_layer: Callable[..., Any] = functools.partial(layer, config, net.run)
-        is_compiled = net.run.device in ("xla", "tpu")
+        run_layer: Callable[..., Any] = functools.partial(layer, config, run)
+        is_compiled = run.device in ("xla", "tpu")
         if run.is_training and run.recompute:
             run_layer = functools.partial(ops.recomputed, run_layer, is_compiled)
         # Not for XLA: if shapes go from a function to its gradient, it takes all inputs of the

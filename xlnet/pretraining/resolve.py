@@ -332,32 +332,45 @@ def with_attention(
     where it is asked for or, if nothing is said, where it was tried. A UserError if it is asked for
     and not possible; else a note."""
     capability = devices.compute_capability(used.gpus)
-    is_tried = capability == _TRIED and used.replicas == 1 and find_spec("triton")
-    if asked is False or not (asked or is_tried):
+    is_wanted = asked
+    if asked is None:
+        is_single = used.replicas == 1
+        is_wanted = capability == _TRIED and is_single and bool(find_spec("triton"))
+    if not is_wanted:
         return used
-    from xlnet.model import kernels_gpu_check
-
     try:
-        # From this version on XLA launches programs that it is given.
-        major, minor = tf2.__version__.split(".")[:2]
-        is_new = (int(major), int(minor)) >= (2, 21)
-        if not capability or not used.xla or not is_new:
-            found = f"{used.description}, xla {used.xla}, TensorFlow {tf2.__version__}"
-            expected = "NVIDIA GPUs of one kind, --xla and TensorFlow 2.21"
-            raise wrong("fused_attention", found, expected)
-        if settings.objective == "causal":
-            masks = "an objective with factorization orders, by which its programs mask"
-            raise wrong("fused_attention", "objective causal", masks)
-        precision = str(network.run_config(is_training=True).precision)
-        kernels_gpu_check.check(
-            capability, precision, config.d_head, used.session_config()
-        )
+        _check_attention(capability, settings, config, network, used)
     except UserError as error:
         if asked:
             raise
         _log.info("note: %s; attention is that of XLA", error)
         return used
     return dataclasses.replace(used, fused_attention=capability)
+
+
+def _check_attention(
+    capability: tuple[int, int] | None,
+    settings: PretrainingSettings,
+    config: XLNetConfig,
+    network: NetworkSettings,
+    used: Devices,
+) -> None:
+    """Raises UserError unless attention can be one program, and gives on these devices what the
+    plain form gives."""
+    from xlnet.model import kernels_gpu_check
+
+    # From this version on XLA launches programs that it is given.
+    major, minor = tf2.__version__.split(".")[:2]
+    is_new = (int(major), int(minor)) >= (2, 21)
+    if not capability or not used.xla or not is_new:
+        found = f"{used.description}, xla {used.xla}, TensorFlow {tf2.__version__}"
+        expected = "NVIDIA GPUs of one kind, --xla and TensorFlow 2.21"
+        raise wrong("fused_attention", found, expected)
+    if settings.objective == "causal":
+        masks = "an objective with factorization orders, by which its programs mask"
+        raise wrong("fused_attention", "objective causal", masks)
+    precision = str(network.run_config(is_training=True).precision)
+    kernels_gpu_check.check(capability, precision, config.d_head, used.session_config())
 
 
 def note_trained_on(held_out: Manifest, manifest: Manifest) -> None:

@@ -66,7 +66,8 @@ class PretrainingRun:
         # Losses are divided by the number of targets of the global batch, not of a replica or
         # micro-batch: batch elements have different numbers of targets, and each target shall have
         # the same weight. Means over replicas and micro-batches follow later, so the divisor here
-        # is the average number of targets of such a part, the same in each row.
+        # is the average number of targets of such a part: in each row, as batches are cut into
+        # parts by rows.
         (target_count,) = mean_over_replicas([tf.reduce_sum(batch["weights"])])
         batch["target_count"] = tf.fill([rows], target_count / parts)
         # Loss and gradients, of each micro-batch. In float16 the loss is scaled, since small

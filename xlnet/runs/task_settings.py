@@ -123,16 +123,17 @@ def inherited_settings(
             # A training goes on as it began. An evaluation of the files that the run was begun
             # with reads and divides them as the run did.
             reads_files_of_run = settings.needs_data_dir and not settings.data_dir
-            asked, of_run = settings, settings.do_train or reads_files_of_run
+            of_run = settings.do_train or reads_files_of_run
             # A training chooses its threshold itself; what predicts has the chosen one.
             chosen = (document.task or {}).get("threshold")
             if chosen is not None and not settings.do_train:
                 resolved = {"predict_threshold": chosen, **document.resolved}
                 document = dataclasses.replace(document, resolved=resolved)
-            (settings, network, optimization), different = run_document.inherit(
+            groups, different = run_document.inherit(
                 (settings, network, optimization), given, document, of_run=of_run
             )
-            _check_form(asked, settings)
+            _check_form(settings, groups[0])
+            settings, network, optimization = groups
         if settings.do_train:
             run_document.refuse(document, different, settings.allow_changes)
         settings = with_own_files(settings, document.directory)

@@ -185,6 +185,7 @@ class Application:
                 raise UserError(f"instance {number}: {each}")
         seconds = self._seconds.labels(call.signature)
         seconds.observe(time.monotonic() - began)
+        # From an `Answer` of each row to a list of each field.
         predictions, *about = zip(*answers)
         content: dict[str, Any] = {"predictions": predictions}
         if self._model.labels:

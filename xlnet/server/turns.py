@@ -111,18 +111,19 @@ class Computing:
     ) -> None:
         """Answers the requests that are gathered under a name, and those that arrive before this
         begins."""
-        context: Any = contextlib.AsyncExitStack()
+        turn: Any = contextlib.AsyncExitStack()  # at once
         if keeps_tokens:
-            context = self.reading
+            turn = self.reading
             # Prompts are continued by many calls of the network, each of which costs about as much
             # for twenty of them as for one: others are waited for.
             if is_batch:
                 await asyncio.sleep(limits.GATHER_SECONDS)
         elif is_batch:
-            context = self._one_batch
+            turn = self._one_batch
         answers: list = []
         error: Exception | None = None
-        async with context:
+        async with turn:
+            # Others have joined until now.
             gathered = self._gathered.pop(name)
             waiting = [one for one in gathered if not one.answers.cancelled()]
             rows = [row for one in waiting for row in one.rows]

@@ -48,6 +48,8 @@ TASK_TYPES = {each.kind: each for each in _TYPES}
 
 
 def _read_tasks() -> dict[str, Task]:
+    """The tasks of `known.json` by name. A task has what is common to its group, and its own. One
+    with `languages` is a task of each of them, whose code stands for {language} in any text."""
     path = importlib.resources.files(__package__) / "known.json"
     tasks: dict[str, Task] = {}
     for group in json.loads(path.read_text("utf-8")):
