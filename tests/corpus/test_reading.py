@@ -150,7 +150,7 @@ def test_a_separator_of_documents(tmp_path):
     expected = [["a", "b"], ["c"], ["d"]]
     assert documents(path, document_separator="<|endoftext|>") == expected
     with pytest.raises(
-        UserError, match="a.txt, line 4: found <.endoftext.>,.*--document_separat"
+        UserError, match="a.txt, line 4: found '<.endoftext.>'.*--document_separat"
     ):
         read(path)
 

@@ -147,9 +147,7 @@ def test_ids_as_array_are_those_of_each_line(tiny):
 
 
 def test_half_a_character_is_refused(tiny):
-    with pytest.raises(
-        UserError, match="the text: found '.*a.ud83d', expected no half"
-    ):
+    with pytest.raises(UserError, match="the text: found 'a.ud83d', expected no half"):
         tiny.encode_lines(["whole", "a\ud83d"])
 
 

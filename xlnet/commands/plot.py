@@ -1,7 +1,7 @@
 """Figures: xlnet plot curves and attention; `data_inspect` has the masks."""
 
 import dataclasses
-from typing import Any, Optional
+from typing import Optional
 
 from xlnet.commands import cli, query
 from xlnet.inference.settings import AttentionSettings as ComputingSettings
@@ -81,11 +81,14 @@ def attention(model_settings: LoadSettings, settings: AttentionSettings) -> None
     with query.load(model_settings) as model:
         from xlnet.plots import masks as plots
 
-        layers: list[Any] = list(range(1, model.n_layer + 1))
+        layers = list(range(1, model.n_layer + 1))
         if settings.layers:
             layers = []
-            for word in settings.layers.split(","):  # what is no number is refused
-                layers.append(int(word) if word.strip().isdecimal() else word)
+            for word in map(str.strip, settings.layers.split(",")):
+                if not word.isdecimal() or not 1 <= int(word) <= model.n_layer:
+                    expected = f"numbers from 1 to {model.n_layer}"
+                    raise wrong("layers", f"'{word}'", expected)
+                layers.append(int(word))
         found = model.attention(
             settings.text,
             layers=layers,

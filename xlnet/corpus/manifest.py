@@ -94,9 +94,10 @@ class Manifest:
         for name, digest in digests.items():
             path = os.path.join(directory, name)
             files.require_file(path, flag)
-            if files.sha256(path) != digest:
-                expected = f"that of {MANIFEST_NAME}"
-                raise wrong(path, "another checksum", expected, _AGAIN)
+            found = files.sha256(path)
+            if found != digest:
+                expected = f"{digest}, as in {MANIFEST_NAME}"
+                raise wrong(path, f"sha256 {found}", expected, _AGAIN)
 
     def stream_paths(self, directory: str) -> list[str]:
         directory = directory.rstrip("/") or "/"  # listings have one slash

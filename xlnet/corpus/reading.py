@@ -201,7 +201,7 @@ def _from_text(
             yield CorpusSentence(offset, text)
         if text == END_OF_TEXT and text != separator and is_own:
             flag = f"--document_separator='{text}' if it is between documents"
-            raise wrong(place(chunk.path, offset), text, "a sentence", flag)
+            raise wrong(place(chunk.path, offset), repr(text), "a sentence", flag)
         if offset >= chunk.end and not is_own:
             return
     yield _END_OF_DOCUMENT

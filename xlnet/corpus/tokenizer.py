@@ -425,11 +425,9 @@ def _read_cleaning(path: str, sha256: str) -> dict[str, Any]:
 
 def _refuse_halves(texts: Iterable[str]) -> None:
     """Raises UserError for half a surrogate pair, which is not a character."""
-    try:
-        "".join(texts).encode("utf-8")
-    except UnicodeEncodeError as e:
-        found = repr(e.object[max(0, e.start - 40) : e.end])
-        raise wrong("the text", found, "no half of a character") from None
+    if not is_text("".join(texts)):
+        half = next(text for text in texts if not is_text(text))
+        raise wrong("the text", f"{half!r:.80}", "no half of a character")
 
 
 def is_text(text: str) -> bool:

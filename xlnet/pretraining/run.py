@@ -221,6 +221,8 @@ class PretrainingRun:
         if objectives.find(settings.objective).samples_targets:
             predicted = self.permutation.num_predict
         steps = input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
+        # Where it is not given, it follows from the lengths of the records.
+        shown = dataclasses.replace(settings, perm_size=self.permutation.perm_size)
         return {
             "precision": self.devices.precision_in_words(self.network),
             "data": (
@@ -232,7 +234,5 @@ class PretrainingRun:
                 f"{manifest.seq_len} tokens, {manifest.reuse_len} reused, memory "
                 f"{settings.mem_len}, {predicted} predicted"
             ),
-            "settings": run_document.changed(
-                (settings, self.network, self.optimization)
-            ),
+            "settings": run_document.changed((shown, self.network, self.optimization)),
         }
