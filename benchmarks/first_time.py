@@ -241,5 +241,5 @@ def of_words(name, case, metric):
 if __name__ == "__main__":
     with cli.command(
         Arguments, about="thirteen small settings as a newcomer runs them"
-    ) as settings:
-        main(*settings)
+    ) as line:
+        main(*line.settings)

@@ -249,7 +249,5 @@ def measure(python, worker, work, options):
 
 
 if __name__ == "__main__":
-    with cli.command(
-        BenchmarkSettings, about="times training and inference"
-    ) as settings:
-        main(*settings)
+    with cli.command(BenchmarkSettings, about="times training and inference") as line:
+        main(*line.settings)

@@ -304,5 +304,5 @@ def generated_tokens(port, bodies):
 
 
 if __name__ == "__main__":
-    with cli.command(LoadBenchmark, about=__doc__) as settings:
-        main(*settings)
+    with cli.command(LoadBenchmark, about=__doc__) as line:
+        main(*line.settings)

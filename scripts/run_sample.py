@@ -248,5 +248,5 @@ def report(path, rows, seconds, expected):
 if __name__ == "__main__":
     with cli.command(
         SampleSettings, about="everything on a sample: documentation of Python 3.11.7"
-    ) as settings:
-        main(*settings)
+    ) as line:
+        main(*line.settings)

@@ -30,8 +30,8 @@ def main(settings):
     for number in range(3 * (not settings.seconds)):
         print("a line " * 2000)
 
-with cli.command(Settings, about="waits") as settings:
-    main(*settings)
+with cli.command(Settings, about="waits") as line:
+    main(*line.settings)
 """
 
 

@@ -211,7 +211,8 @@ def test_an_integer_in_a_preset_is_a_float_where_the_setting_is_one(
     monkeypatch.setattr(
         sys, "argv", ["program", "--config=%s" % (tmp_path / "preset.json")]
     )
-    with cli.command(OptimizationSettings, about="") as (found,):
+    with cli.command(OptimizationSettings, about="") as line:
+        (found,) = line.settings
         assert type(found.learning_rate) is float and type(found.train_steps) is int
 
 

@@ -66,7 +66,7 @@ def test_the_examples_are_accepted(program, monkeypatch, capsys, tmp_path):
     for example in program.examples:
         started = []
         monkeypatch.setattr(sys, "argv", [program.path, *example])
-        with cli.command(*program.groups, about="", **program.how) as settings:
-            started.append(settings)
+        with cli.command(*program.groups, about="", **program.how) as line:
+            started.append(line)
         error = capsys.readouterr().err
         assert len(started) == 1 and "note" not in error, error

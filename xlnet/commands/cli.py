@@ -25,8 +25,6 @@ from xlnet.settings.fields import (
 from xlnet.support import errors, files
 from xlnet.support.errors import UserError, escape_control_characters, wrong
 
-FLAGS = flags.FlagValues()  # of the latest `command`: a notebook has several
-_preset: dict[str, Any] = {}  # the values of the file of --config, of that call, too
 _PRESETS = "Presets"  # title of the help of --config
 # Flags of the original implementation that are accepted where they have no effect.
 UNUSED = tuple(
@@ -53,6 +51,21 @@ _log = logging.getLogger(__name__)
 Fields = Mapping[str, "dataclasses.Field[Any]"]
 
 
+@dataclasses.dataclass(frozen=True)
+class CommandLine:
+    """A command line once it is parsed.
+
+    Attributes:
+      settings: an object for each group.
+      given: the names of the flags on the command line or in the preset.
+      preset: the values of the file of `--config`, also those for which the program has no flag.
+    """
+
+    settings: Sequence[Any]
+    given: frozenset[str]
+    preset: Mapping[str, Any]
+
+
 @contextlib.contextmanager
 def command(
     *groups: type,
@@ -61,9 +74,9 @@ def command(
     positional: str = "",
     preset_table: str = "",
     elsewhere: Sequence[type] = (),
-) -> Iterator[list[Any]]:
-    """Parses the command line into settings, one object per group, for the block that is the
-    program; `--help` and an error of the block, in one line, end the process.
+) -> Iterator[CommandLine]:
+    """Parses the command line for the block that is the program; `--help` and an error of the
+    block, in one line, end the process.
 
     Log lines of the library are shown as bare text: INFO on stdout, WARNING and above on stderr.
 
@@ -80,25 +93,26 @@ def command(
     flags, 75 a run that a signal stopped (`Unfinished`), 130 Ctrl-C elsewhere, 141 the reader of
     the output is gone (`| head`).
     """
-    global FLAGS, _preset
-    FLAGS, _preset = flags.FlagValues(), {}
+    values, preset = flags.FlagValues(), {}
     program = os.path.basename(sys.argv[0])
     if hasattr(sys.stdout, "reconfigure"):  # shows any text, by its codes if need be
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with _showing_log() as console, errors.translated_errors():
-            _define(groups, unused)
+            _define(values, groups, unused)
             if {"-h", "-help", "--help", "--helpfull"} & set(sys.argv[1:]):
-                print(_help_text(program, about or "", settings_of(groups)), flush=True)
+                text = _help_text(values, program, about, settings_of(groups))
+                print(text, flush=True)
                 sys.exit(0)
-            _parse(groups, positional)
-            if FLAGS.config:
-                _preset = presets.read(FLAGS.config, "config", preset_table)
-                _take_preset(groups, elsewhere)
+            _parse(values, groups, positional)
+            if values.config:
+                preset = presets.read(values.config, "config", preset_table)
+                _take_preset(values, preset, groups, elsewhere)
             # Where the result goes to the standard output, the log does not.
-            if "output" in FLAGS and files.is_standard_output(FLAGS.output):
+            if "output" in values and files.is_standard_output(values.output):
                 console.has_stdout = False
-            yield [_collect(group) for group in groups]
+            settings = [_collect(values, group) for group in groups]
+            yield CommandLine(settings, _given_names(values), preset)
             sys.stdout.flush()
     except flags.Error as e:
         _end(program, " ".join(str(e).split()), 2)
@@ -157,26 +171,16 @@ def _showing_log() -> Iterator[_Console]:
         log.propagate = propagates
 
 
-# ---- flags, of the latest `command`
+# ---- flags
 
 
-def on_command_line(name: str) -> bool:
-    """Whether the flag was given on the command line; False if the program does not have it."""
-    return name in FLAGS and bool(FLAGS[name].present)
-
-
-def given_names() -> frozenset[str]:
+def _given_names(values: flags.FlagValues) -> frozenset[str]:
     """The names of the flags on the command line or in the preset."""
     names = set()
-    for name in FLAGS:
-        if FLAGS[name].present or not FLAGS[name].using_default_value:
+    for name in values:
+        if values[name].present or not values[name].using_default_value:
             names.add(name)
     return frozenset(names)
-
-
-def preset_value(name: str) -> Any:
-    """The value of a setting in the file of `--config`, also where the program has no such flag."""
-    return _preset.get(name)
 
 
 def settings_of(groups: Sequence[type]) -> dict[str, dataclasses.Field[Any]]:
@@ -198,11 +202,13 @@ def by_help_group(fields: Fields) -> dict[str, list[str]]:
     return groups
 
 
-def _define(groups: Sequence[type], unused: Sequence[str]) -> None:
+def _define(
+    values: flags.FlagValues, groups: Sequence[type], unused: Sequence[str]
+) -> None:
     """Makes the flags, in absl's modules by the titles of their groups."""
     fields = settings_of(groups)
     for title, names in by_help_group(fields).items():
-        how: dict[str, Any] = {"flag_values": FLAGS, "module_name": title}
+        how: dict[str, Any] = {"flag_values": values, "module_name": title}
         for name in names:
             field = fields[name]
             default, meaning = default_of(field), field.metadata["help"]
@@ -218,45 +224,54 @@ def _define(groups: Sequence[type], unused: Sequence[str]) -> None:
             for alias in field.metadata["aliases"]:
                 flags.DEFINE_alias(alias, name, **how)
     for name in unused:
-        if name not in FLAGS:
+        if name not in values:
             define = _DEFINE[bool if name in _SWITCHES else str]
-            define(name, None, _NO_EFFECT, flag_values=FLAGS)
+            define(name, None, _NO_EFFECT, flag_values=values)
     flags.DEFINE_string(
-        "config", None, _CONFIG, flag_values=FLAGS, module_name=_PRESETS
+        "config", None, _CONFIG, flag_values=values, module_name=_PRESETS
     )
 
 
-def _parse(groups: Sequence[type], positional: str) -> None:
+def _parse(values: flags.FlagValues, groups: Sequence[type], positional: str) -> None:
     """Gives the flags their values on the command line."""
-    stray = FLAGS(sys.argv)[1:]
-    if stray and positional and not on_command_line(positional):
-        FLAGS[positional].value = ",".join(stray)
+    stray = values(sys.argv)[1:]
+    present = {name for name in values if values[name].present}
+    if stray and positional and positional not in present:
+        values[positional].value = ",".join(stray)
     elif stray:
         raise flags.Error(
             f"unexpected argument '{stray[0]}'; flags are written --name=value"
         )
     fields = settings_of(groups)
     for name in ("config", *fields):
-        value: Any = FLAGS[name].value
+        value: Any = values[name].value
         # no shell does it after a flag's =
         if isinstance(value, str) and value.startswith("~/"):
-            FLAGS[name].value = os.path.expanduser(value)
+            values[name].value = os.path.expanduser(value)
     for name, field in fields.items():
         other = field.metadata["instead_of"]
-        if other and on_command_line(name) and on_command_line(other):
+        if other and {name, other} <= present:
             raise wrong(name, f"{other}, too", "one of them")
-    given_flags = (name for name in FLAGS if on_command_line(name))
-    ignored = ["--" + name for name in given_flags if FLAGS[name].help == _NO_EFFECT]
+    ignored = []
+    for name in values:
+        if name in present and values[name].help == _NO_EFFECT:
+            ignored.append("--" + name)
     if ignored:
         _log.warning("note: not used: %s", ", ".join(ignored))
 
 
-def _take_preset(groups: Sequence[type], elsewhere: Sequence[type]) -> None:
+def _take_preset(
+    values: flags.FlagValues,
+    preset: Mapping[str, Any],
+    groups: Sequence[type],
+    elsewhere: Sequence[type],
+) -> None:
     """Gives flags the values of the JSON file `--config`, unless they, or alternatives to them,
     are on the command line."""
-    source = f"config {FLAGS.config}"
+    source = f"config {values.config}"
     fields, others = settings_of(groups), settings_of(elsewhere)
-    for name, value in _preset.items():
+    present = {name for name in values if values[name].present}
+    for name, value in preset.items():
         if name not in fields and name in ("about", *UNUSED, *others):
             continue
         if name not in fields:
@@ -264,23 +279,23 @@ def _take_preset(groups: Sequence[type], elsewhere: Sequence[type]) -> None:
         check_value(fields[name], value, source)
         other = fields[name].metadata["instead_of"]
         # The document of a run has both, and 0 for the one that it did not use.
-        if other and value and _preset.get(other):
+        if other and value and preset.get(other):
             raise wrong(f"{source}: {name}", f"{other}, too", "one of them")
-        if not on_command_line(name) and not (other and on_command_line(other)):
+        if not present & {name, other}:
             # JSON's 1 is a float where the setting is one: TensorFlow refuses integers in formulas.
-            FLAGS[name].value = setting_type(fields[name])(value)
-            FLAGS[name].using_default_value = False
+            values[name].value = setting_type(fields[name])(value)
+            values[name].using_default_value = False
 
 
-def _collect(group: type) -> object:
+def _collect(values: flags.FlagValues, group: type) -> object:
     """The settings of a group, checked if the group has `check`."""
-    values = {}
+    of_group = {}
     for field in dataclasses.fields(group):
-        values[field.name] = FLAGS[field.name].value
-        if default_of(field) is REQUIRED and not values[field.name]:
+        of_group[field.name] = values[field.name].value
+        if default_of(field) is REQUIRED and not of_group[field.name]:
             meaning = field.metadata["help"]
             raise flags.Error(f"flag --{field.name} is required: {meaning}")
-    settings = group(**values)
+    settings = group(**of_group)
     if isinstance(settings, Settings):
         try:
             settings.check()
@@ -293,10 +308,12 @@ def _collect(group: type) -> object:
 # ---- --help
 
 
-def _help_text(program: str, about: str, fields: Fields) -> str:
+def _help_text(
+    values: flags.FlagValues, program: str, about: str | None, fields: Fields
+) -> str:
     """The help of a program: its name, what it does, and its flags by group."""
-    about = inspect.cleandoc(about)
+    about = inspect.cleandoc(about or "")
     text = f"{program}: {about[:1].lower()}{about[1:]}\n"
     for title in (*by_help_group(fields), _PRESETS):
-        text += "\n" + FLAGS.module_help(title).strip() + "\n"
+        text += "\n" + values.module_help(title).strip() + "\n"
     return text

@@ -3,7 +3,8 @@
 import dataclasses
 import logging
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from xlnet.commands import cli
 from xlnet.settings.data import CorpusSettings
@@ -64,7 +65,7 @@ def make(settings: CorpusSettings) -> None:
     """
     from xlnet.corpus import preparation
 
-    show(preparation.make_records(with_streams(settings)))
+    show(preparation.make_records(settings))
 
 
 def show(summary: "preparation.Summary") -> None:
@@ -86,9 +87,9 @@ def show(summary: "preparation.Summary") -> None:
     print(f"records: {summary.directory}")
 
 
-def with_streams(settings: CorpusSettings) -> CorpusSettings:
+def with_streams(settings: CorpusSettings, preset: Mapping[str, Any]) -> CorpusSettings:
     """The settings with as many text streams as a batch of the preset of `--config` has rows."""
-    count = cli.preset_value("train_batch_size")
+    count = preset.get("train_batch_size")
     if not count or settings.num_streams:
         return settings
     if settings.bi_data and count % 2:  # streams of both directions come in pairs
@@ -125,7 +126,7 @@ def beam(settings: CorpusSettings, runner: BeamSettings) -> None:
     # Tracebacks of what is tried again, or is raised again below.
     for name in ("apache_beam.runners.common", "distributed", "distributed.client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    show(pipeline.make_records(with_streams(settings), PipelineOptions(options)))
+    show(pipeline.make_records(settings, PipelineOptions(options)))
 
 
 def merge(settings: RecordsSettings) -> None:
@@ -166,8 +167,9 @@ def run_make() -> None:
         unused=cli.UNUSED,
         preset_table="pretrain",
         elsewhere=OF_PRETRAINING,
-    ) as settings:
-        make(*settings)
+    ) as line:
+        (settings,) = line.settings
+        make(with_streams(settings, line.preset))
 
 
 def run_beam() -> None:
@@ -177,15 +179,16 @@ def run_beam() -> None:
         about=beam.__doc__,
         preset_table="pretrain",
         elsewhere=OF_PRETRAINING,
-    ) as settings:
-        beam(*settings)
+    ) as line:
+        settings, runner = line.settings
+        beam(with_streams(settings, line.preset), runner)
 
 
 def run_merge() -> None:
-    with cli.command(RecordsSettings, about=merge.__doc__) as settings:
-        merge(*settings)
+    with cli.command(RecordsSettings, about=merge.__doc__) as line:
+        merge(*line.settings)
 
 
 def run_verify() -> None:
-    with cli.command(RecordsSettings, about=verify.__doc__) as settings:
-        verify(*settings)
+    with cli.command(RecordsSettings, about=verify.__doc__) as line:
+        verify(*line.settings)

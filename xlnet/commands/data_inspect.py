@@ -190,8 +190,8 @@ def run() -> None:
         about=inspect.__doc__,
         preset_table="pretrain",
         elsewhere=OF_PRETRAINING,
-    ) as settings:
-        inspect(*settings)
+    ) as line:
+        inspect(*line.settings)
 
 
 def run_masks() -> None:
@@ -200,5 +200,5 @@ def run_masks() -> None:
         about=masks.__doc__,
         preset_table="pretrain",
         elsewhere=OF_PRETRAINING,
-    ) as settings:
-        masks(*settings)
+    ) as line:
+        masks(*line.settings)

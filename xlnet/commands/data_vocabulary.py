@@ -186,5 +186,5 @@ def train(
 
 
 def run() -> None:
-    with cli.command(VocabularySettings, about=__doc__) as settings:
-        main(*settings)
+    with cli.command(VocabularySettings, about=__doc__) as line:
+        main(*line.settings)

@@ -104,10 +104,10 @@ def convert(settings: ConversionSettings) -> None:
 
 
 def run_export() -> None:
-    with cli.command(ExportSettings, about=export.__doc__) as settings:
-        export(*settings)
+    with cli.command(ExportSettings, about=export.__doc__) as line:
+        export(*line.settings)
 
 
 def run_convert() -> None:
-    with cli.command(ConversionSettings, about=convert.__doc__) as settings:
-        convert(*settings)
+    with cli.command(ConversionSettings, about=convert.__doc__) as line:
+        convert(*line.settings)

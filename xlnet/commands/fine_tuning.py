@@ -23,13 +23,14 @@ def main(
     network: NetworkSettings,
     optimization: TaskOptimizationSettings,
     device: TaskDeviceSettings,
+    given: frozenset[str],
 ) -> None:
     system.import_tensorflow()
     from xlnet.finetuning.fine_tune import fine_tune
 
-    if cli.on_command_line("use_tpu"):  # as on the original's command lines for TPUs
+    if "use_tpu" in given:  # as on the original's command lines for TPUs
         device = dataclasses.replace(device, num_core_per_host=1)
-    fine_tune(settings, network, optimization, device.devices(), cli.given_names())
+    fine_tune(settings, network, optimization, device.devices(), given)
 
 
 def classify() -> None:
@@ -93,5 +94,6 @@ def _run(group: type[TaskSettings], about: str | None) -> None:
         unused=cli.UNUSED,
         preset_table="finetune",
         elsewhere=(DeviceSettings,),
-    ) as settings:
-        main(*settings)
+    ) as line:
+        settings, network, optimization, device = line.settings
+        main(settings, network, optimization, device, line.given)

@@ -102,12 +102,10 @@ def attention(model_settings: LoadSettings, settings: AttentionSettings) -> None
 def run_curves() -> None:
     with cli.command(
         CurveSettings, about=curves.__doc__, positional="model_dir"
-    ) as settings:
-        curves(*settings)
+    ) as line:
+        curves(*line.settings)
 
 
 def run_attention() -> None:
-    with cli.command(
-        LoadSettings, AttentionSettings, about=attention.__doc__
-    ) as settings:
-        attention(*settings)
+    with cli.command(LoadSettings, AttentionSettings, about=attention.__doc__) as line:
+        attention(*line.settings)

@@ -148,12 +148,12 @@ def input_of(patterns: str) -> str:
 def run_predict() -> None:
     with cli.command(
         PredictionSettings, about=predict.__doc__, positional="input"
-    ) as settings:
-        predict(*settings)
+    ) as line:
+        predict(*line.settings)
 
 
 def run_evaluate() -> None:
     with cli.command(
         EvaluationSettings, about=evaluate.__doc__, positional="input"
-    ) as settings:
-        evaluate(*settings)
+    ) as line:
+        evaluate(*line.settings)

@@ -27,7 +27,8 @@ def run() -> None:
         about=__doc__,
         unused=cli.UNUSED,
         preset_table="pretrain",
-    ) as (settings, architecture, network, optimization, device):
+    ) as line:
+        settings, architecture, network, optimization, device = line.settings
         system.import_tensorflow()
         from xlnet.engine import loop
         from xlnet.engine.best_checkpoint import BestCheckpoint
@@ -36,8 +37,7 @@ def run() -> None:
 
         if settings.own_module:
             own_modules.load(settings.own_module, "own_module")
-        given = cli.given_names()
-        run = resolve(settings, architecture, network, optimization, device, given)
+        run = resolve(settings, architecture, network, optimization, device, line.given)
         if run.settings.do_eval:
             held_out.evaluate(run)
             return

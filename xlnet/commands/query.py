@@ -129,12 +129,12 @@ def _generated_object(prompt: str, text: Any) -> dict[str, Any]:
 def run_fill() -> None:
     with cli.command(
         LoadSettings, TextInputs, FillingSettings, about=fill.__doc__
-    ) as settings:
-        fill(*settings)
+    ) as line:
+        fill(*line.settings)
 
 
 def run_generate() -> None:
     with cli.command(
         LoadSettings, TextInputs, GenerationSettings, about=generate.__doc__
-    ) as settings:
-        generate(*settings)
+    ) as line:
+        generate(*line.settings)

@@ -36,5 +36,5 @@ def main(settings: SampleSettings) -> None:
 
 
 def run() -> None:
-    with cli.command(SampleSettings, about=__doc__) as settings:
-        main(*settings)
+    with cli.command(SampleSettings, about=__doc__) as line:
+        main(*line.settings)

@@ -91,5 +91,5 @@ def main(model_settings: LoadSettings, settings: ServingSettings) -> None:
 
 
 def run() -> None:
-    with cli.command(LoadSettings, ServingSettings, about=__doc__) as settings:
-        main(*settings)
+    with cli.command(LoadSettings, ServingSettings, about=__doc__) as line:
+        main(*line.settings)
