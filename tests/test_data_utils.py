@@ -115,7 +115,8 @@ def test_one_seed_gives_the_same_bytes_for_any_number_of_workers(workspace, made
         ([], {"input_glob": "none*.txt"}, "input_glob: found no file"),
         ([], {"input_glob": "blank.txt"}, "input_glob: found no text in"),
         ([], {"sp_path": "none.model"}, "no such file"),
-        ([], {"save_dir": "text.txt"}, "text.txt"),
+        ([], {"save_dir": "text.txt"}, "save_dir: found the file "),
+        ([], {"save_dir": "text.txt"}, "/text.txt, expected a directory"),
         (
             ["--split=heldout", "--heldout_share=1e-9"],
             {},

@@ -68,15 +68,14 @@ def test_what_is_not_a_run_is_refused(tmp_path):
         assert "found no loss in training.csv and no evaluation in" in command.refused(
             "xlnet plot curves", str(tmp_path / "empty")
         )
-    for name, text in (
-        ("evaluations.json", '{"metric": "loss", "evalua'),
-        ("evaluations.json", '{"evaluations": 3}'),
-        ("training.csv", "step,loss\nx,1\n"),
+    for name, text, said in (
+        ("evaluations.json", '{"metric": "loss", "evalua', "found not valid JSON"),
+        ("evaluations.json", '{"evaluations": 3}', "found damaged"),
+        ("training.csv", "step,loss\nx,1\n", "found damaged"),
     ):
         directory = make_run(tmp_path / "bad")
         (directory / name).write_text(text)
-        line = command.refused("xlnet plot curves", str(directory))
-        assert "found damaged" in line or "found not valid JSON" in line
+        assert said in command.refused("xlnet plot curves", str(directory))
         for path in directory.iterdir():
             path.unlink()
         directory.rmdir()

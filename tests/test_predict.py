@@ -114,10 +114,9 @@ def test_columns_of_other_names_are_given_by_the_flag_of_the_error(tmp_path, mod
 
     (tmp_path / "new.tsv").write_text("n\ttoken\n1\tkamat\n")
     flags = {"model_dir": model_of("tagging"), "input": tmp_path / "new.tsv"}
-    flags |= {"text_a_column": "token", "header": "names"}
-    done = command.run("xlnet predict", **flags)
-    assert done.returncode == 1 and "found the form tsv, expected" in done.stderr
-    done = command.succeed("xlnet predict", input_format="conll", **flags)
+    done = command.succeed(
+        "xlnet predict", text_a_column="token", header="names", **flags
+    )
     found = json.loads(done.stdout)
     assert (found["n"], found["token"]) == (["1"], ["kamat"])
     assert len(found["predicted"]) == 1

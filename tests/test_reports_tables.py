@@ -191,6 +191,11 @@ REFUSED = {
         dict(name="t.jsonl"),
         "t.jsonl:1: .*the key 'label' twice",
     ),
+    "a line of JSON that is cut off": (
+        '{"text": "a", "lab',
+        dict(name="t.jsonl"),
+        "t.jsonl:1: not valid JSON",
+    ),
     "a label that is NaN among labels": (
         '{"text": "a", "label": "x"}\n{"text": "b", "label": NaN}\n',
         dict(MANY, name="t.jsonl"),

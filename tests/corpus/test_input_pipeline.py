@@ -1,7 +1,12 @@
 """Pretraining batches: rows, steps and epochs of the same records agree with each other."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+from helpers.paths import ROOT
 
 from xlnet.corpus import input_pipeline
 from xlnet.corpus.manifest import Manifest
@@ -24,24 +29,27 @@ class Reader:
         """`steps` batches, as a dict of arrays [steps,...]."""
         import tensorflow.compat.v1 as tf
 
-        permutation = Permutation(
-            reuse_len=16, num_predict=5, perm_size=16, mask_alpha=6, mask_beta=1
-        )
         with tf.Graph().as_default(), tf.Session() as session:
-            dataset = input_pipeline.pretraining_batches(
-                self._folder,
-                self._manifest,
-                batch_size=batch_size,
-                permutation=permutation,
-                tokenizer=self._tokenizer,
-                seed=3,
-                **changes,
-            )
+            dataset = self.dataset(batch_size, **changes)
             batch = tf.data.make_one_shot_iterator(dataset).get_next()
             batches = [session.run(batch) for _ in range(steps)]
         return {
             name: np.stack([batch[name] for batch in batches]) for name in batches[0]
         }
+
+    def dataset(self, batch_size=BATCH, **changes):
+        permutation = Permutation(
+            reuse_len=16, num_predict=5, perm_size=16, mask_alpha=6, mask_beta=1
+        )
+        return input_pipeline.pretraining_batches(
+            self._folder,
+            self._manifest,
+            batch_size=batch_size,
+            permutation=permutation,
+            tokenizer=self._tokenizer,
+            seed=3,
+            **changes,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +130,20 @@ def test_each_round_is_of_the_whole_text_and_both_directions(
         assert (streams // distance == np.arange(batch) // together).all()
         backward = (streams % directions).sum()
         assert batch == 1 or abs(backward - batch * (directions - 1) / 2) < 1
+
+
+@pytest.mark.slow
+def test_the_interpreter_exits_while_batches_are_read(place):
+    """Also where Python drew ahead: a thread that calls it then never returns."""
+    program = (
+        "import pathlib, test_input_pipeline as test\n"
+        f"reader = test.Reader(pathlib.Path({str(place / 'train')!r}))\n"
+        "batches = iter(reader.dataset())\nnext(batches)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=os.path.dirname(__file__),
+        timeout=100,
+        env=dict(os.environ, PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
+    )
+    assert done.returncode == 0

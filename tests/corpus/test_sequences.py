@@ -7,6 +7,7 @@ import pytest
 from helpers.sequences import (
     BOTH,
     EOD,
+    EOP,
     REUSE_LEN,
     SEQ_LEN,
     TOKENIZER,
@@ -74,6 +75,14 @@ def test_streams_without_a_sequence_are_refused():
     ):
         plan_streams(100, num_streams=8)
     assert plan_streams(116, num_streams=8).sequences == 1
+
+
+def test_words_backward_begin_at_their_last_piece():
+    ids = [10, 12, 15, 11, EOP, 18, 13, EOD]  # 12, 15, 18 continue a word
+    forward, backward = readings(make_tokens(ids, np.array([5, 3])))
+    assert forward.words.astype(int).tolist() == [1, 0, 0, 1, 1, 1, 1, 1]
+    assert backward.ids.tolist() == [EOD, 13, 18, EOP, 11, 15, 12, 10]
+    assert backward.words.astype(int).tolist() == [1, 1, 1, 1, 1, 1, 0, 0]
 
 
 # Blocks and passes.
@@ -201,14 +210,29 @@ def all_cells(tokens, plan, stream, seed=0, pass_index=0):
     )
 
 
-@pytest.mark.parametrize("stream, cell_tokens", [(0, 10**6), (3, 100)])
-def test_cells_read_the_whole_part_in_its_direction(monkeypatch, stream, cell_tokens):
+@pytest.mark.parametrize(
+    "stream, bi_data, part_index, cell_tokens",
+    [
+        (0, True, 0, 10**6),
+        (1, True, 0, 100),
+        (2, True, 1, 10**6),
+        (3, True, 1, 100),
+        (4, True, 2, 100),
+        (5, True, 2, 10**6),
+        (0, False, 0, 100),
+        (1, False, 1, 10**6),
+        (2, False, 2, 100),
+    ],
+)
+def test_cells_read_the_whole_part_in_its_direction(
+    monkeypatch, stream, bi_data, part_index, cell_tokens
+):
     monkeypatch.setattr(sequences, "CELL_TOKENS", cell_tokens)
     text = small_text()
-    plan = plan_streams(len(text), num_streams=4)
-    begin = stream // 2 * plan.part_len
+    plan = plan_streams(len(text), num_streams=6 if bi_data else 3, bi_data=bi_data)
+    begin = part_index * plan.part_len
     part = text[begin : begin + plan.part_len] & sequences.ID_BITS
-    expected = part[::-1] if stream % 2 else part
+    expected = part[::-1] if bi_data and stream % 2 else part
     found = all_cells(text, plan, stream)
     assert len(found) == (
         1 if cell_tokens > 1000 else -(-plan.sequences * REUSE_LEN // 100)

@@ -1,6 +1,5 @@
 """Damaged files: one line that names the file, or what was written; never anything else where there
-are checksums. With more cases of each: XLNET_TEST_CASES=100. test_hostile_text.py has files to
-fine-tune on."""
+are checksums. With more cases of each: XLNET_TEST_CASES=100."""
 
 import collections
 import gzip
@@ -9,12 +8,13 @@ import os
 import pathlib
 import random
 import shutil
+from functools import partial
 
 import pytest
 from helpers import command, pretraining
 from helpers.finetuning import make_vocabulary
 from helpers.paths import GOLDEN, RELEASED
-from helpers.tasks import write_records
+from helpers.tasks import read_rows, settings, write_records
 
 from xlnet.convert import config_json, weights
 from xlnet.corpus import reading, record_files
@@ -22,10 +22,11 @@ from xlnet.corpus.manifest import Manifest
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import checkpoint
 from xlnet.settings.data import CorpusSettings
+from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import XLNetConfig
 from xlnet.support import errors, files
 from xlnet.support.errors import UserError
-from xlnet.tasks import encoding
+from xlnet.tasks import encoding, known
 from xlnet.tasks.task import Row
 
 CASES = int(os.environ.get("XLNET_TEST_CASES", 12))
@@ -138,6 +139,30 @@ def read_checkpoint(folder):
     return [(name, arrays[name].tobytes()) for name in sorted(arrays)]
 
 
+QUESTION = {"question": "What?", "answers": [{"text": "ka", "answer_start": 0}]}
+QUESTIONS = [dict(QUESTION, id=f"q{i}") for i in range(5)]
+SQUAD = {"data": [{"paragraphs": [{"context": "kamat te", "qas": QUESTIONS}]}]}
+ROWS = [{"text_a": f"kamat telok {i}", "label": "pq"[i % 2]} for i in range(20)]
+OWN_FILES = {
+    "train.csv": "text_a,label\n"
+    + "".join('"{}",{}\n'.format(*r.values()) for r in ROWS),
+    "train.jsonl": "".join(json.dumps(row) + "\n" for row in ROWS),
+    "train.conll": "EU B-ORG\nrejects O\nGerman B-MISC\ncall O\n\nPeter B-PER\n\n" * 3,
+    "train.json": json.dumps(SQUAD),
+}
+
+
+def make_own_files(folder):
+    for name, text in OWN_FILES.items():
+        (folder / name).write_text(text)
+
+
+def read_own_file(name, group, folder):
+    task = known.resolve_task(settings(folder / name, group, dev_share=0.0))
+    rows = read_rows(task, "", "train")
+    return [row[:4] for row in rows], task.labels  # without where they stand
+
+
 def make_cache(folder):
     make_vocabulary(folder / "made.model", 37)
     write_cache(folder)
@@ -177,6 +202,15 @@ SUBJECTS = {
     "records": (make_records, read_records, "records/*[dn]", True),
     "text, gzip": (make_text, read_text, "text.txt.gz", True),
     "checkpoint": (make_checkpoint, read_checkpoint, "model.ckpt-*", True),
+    **{
+        name: (make_own_files, partial(read_own_file, path, group), path, False)
+        for name, path, group in (
+            ("CSV", "train.csv", ClassifierSettings),
+            ("JSON lines", "train.jsonl", ClassifierSettings),
+            ("CoNLL", "train.conll", TaggerSettings),
+            ("SQuAD", "train.json", SpanSettings),
+        )
+    },
     "fine-tuning records": (make_cache, read_cache, "cache/*.tf*", True),
     "Hugging Face": (make_theirs, read_theirs, "*.*", False),
 }

@@ -63,6 +63,16 @@ def test_a_precision_is_the_same_by_any_name(tmp_path, kept, given, is_refused):
         assert network.run_config(is_training=True).precision == "bf16"
 
 
+def test_of_two_names_of_a_length_the_given_one_counts(tmp_path):
+    """What a run has by the other name is not inherited."""
+    run = dataclasses.replace(document_of(tmp_path), resolved=dict(train_steps=7))
+    for given, expected in ((("epochs",), 100000), ((), 7)):
+        (optimization,), _ = run_document.inherit(
+            (OptimizationSettings(),), given, run, of_run=True
+        )
+        assert optimization.train_steps == expected
+
+
 def test_records_are_known_by_their_digests(tmp_path):
     run = document_of(tmp_path)
     moved = document_of(tmp_path, record_info_dir="moved", eval_record_info_dir="moved")

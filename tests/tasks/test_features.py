@@ -101,13 +101,13 @@ def test_the_longer_text_is_cut_first(lengths, budget, expected):
 
 def test_choices_are_joined(tiny):
     pairs = (("the cat", "a mat"), ("the cat", "old rivers"))
-    joined = arrays_of(pairs, tiny, 16)
+    joined = arrays_of(pairs, tiny, 16, [1])
     for c, pair in enumerate(pairs):
         alone = arrays_of(pair, tiny, 16)
         for name in ("input_ids", "input_mask", "segment_ids"):
             part = joined[name][0, 16 * c : 16 * c + 16]
             assert part.tolist() == alone[name][0].tolist()
-    assert joined["label_ids"].tolist() == [0]
+    assert joined["label_ids"].tolist() == [1]
 
 
 # ---- what does not fit
@@ -206,13 +206,17 @@ def test_windows_are_records_of_their_own(tiny, tmp_path):
     assert write_records(tmp_path, *how) == made
 
 
-def test_several_labels_and_choices_in_records(tiny, tmp_path):
-    task = TASK_TYPES["multi_label"]("mine", Columns(), ("a", "b"), ())
-    row = Row("", (("the cat", "a mat"),), ("b",))
-    path = write_records(tmp_path, [row], tiny, Layout(16), task).path
-    features = (Feature("label_ids", (2,), "float"),)
-    read = _read(path, 16, label_features=features)
-    assert read["label_ids"].tolist() == [[0, 1]]
+def test_scores_labels_and_choices_in_records(tiny, tmp_path):
+    mine = TASK_TYPES["multi_label"]("mine", Columns(), ("a", "b"), ())
+    for task, label, shape, expected in (
+        (TASKS["sts-b"], 2.5, (), 2.5),
+        (mine, ("b",), (2,), [0, 1]),
+    ):
+        row = Row("", (("the cat", "a mat"),), label)
+        path = write_records(tmp_path, [row], tiny, Layout(16), task).path
+        features = (Feature("label_ids", shape, "float"),)
+        read = _read(path, 16, label_features=features)
+        assert read["label_ids"].tolist() == [expected]
     row = Row("", (("the cat", "a mat"), ("the cat", "old rivers")), "1")
     path = write_records(tmp_path, [row], tiny, Layout(16), choices=2).path
     assert _read(path, 16, num_choices=2)["input_ids"].shape == (1, 32)

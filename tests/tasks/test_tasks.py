@@ -219,6 +219,11 @@ def test_gaps_are_those_of_the_data_sets_that_have_some(tmp_path):
     task = own(tmp_path, text_b_column="q", choice_columns="c1,c2", dev_share=0.0)
     row = read_rows(task, str(tmp_path), "train")[0]
     assert row.pairs == (("t", "get_name str"), ("t", "get_name int"))
+    # A model keeps what its data set says.
+    asked = settings(tmp_path, task_name="race", do_train=False)
+    stored = dict(task="race", kind="multiple_choice", labels=list("ABCD"))
+    loaded = known.resolve_task(asked, stored)
+    assert loaded.parse_pairs("t", "It is __ !", [["one", "two", "x", "y"]]) == pairs
 
 
 def test_answers_in_one_column_of_json_lines(tmp_path):
