@@ -45,6 +45,7 @@ def test_training_leaves_a_directory_that_is_complete(place, trained):
     for line in (
         "task +custom: 21 examples",
         "steps +0 to 2",
+        "start +random weights",
         r"step 2/2  loss +\d",
     ):
         assert re.search("^" + line, trained, re.MULTILINE), line

@@ -69,23 +69,23 @@ def test_without_a_gpu_the_cpu_trains_unless_gpus_are_asked_for(machine):
 
 
 @pytest.mark.parametrize(
-    "found, flags, is_pretraining, is_compiled",
+    "found, flags, in_pretraining, in_finetuning",
     (
-        ([A100], dict(), True, True),
-        ([A100], dict(), False, False),
-        ([A100], dict(xla=True), False, True),
-        ([], dict(), True, False),
+        ([A100], dict(), True, False),
+        ([A100], dict(xla=True), True, True),
+        ([], dict(), False, False),
     ),
 )
 def test_pretraining_on_gpus_is_compiled_unless_the_flag_says_otherwise(
-    machine, monkeypatch, found, flags, is_pretraining, is_compiled
+    machine, monkeypatch, found, flags, in_pretraining, in_finetuning
 ):
     monkeypatch.setenv("XLA_FLAGS", "")  # so that it is restored
     machine(found=found)
-    devices = connect(DeviceSettings(**flags), compiles_on_gpus=is_pretraining)
-    assert devices.xla is is_compiled
-    words = devices.precision_in_words(NetworkSettings())
-    assert ("compiled by XLA" in words) == is_compiled
+    for is_compiled, how in ((in_pretraining, True), (in_finetuning, False)):
+        devices = connect(DeviceSettings(**flags), compiles_on_gpus=how)
+        assert devices.xla is is_compiled
+        words = devices.precision_in_words(NetworkSettings())
+        assert ("compiled by XLA" in words) == is_compiled
 
 
 def test_where_attention_is_fused(machine, monkeypatch):
@@ -204,17 +204,21 @@ def doubled(x):
     return 2.0 * x, lambda dy: 3.0 * dy
 
 
-def test_a_graph_goes_when_its_gradients_are_forgotten():
+@pytest.mark.parametrize("forgets", (True, False))
+def test_a_graph_goes_when_its_gradients_are_forgotten(forgets):
     def build():
         with tf.Graph().as_default() as graph, tf.Session() as session:
             x = tf.constant(1.0)
             assert session.run(tf.gradients(doubled(x), x)) == [3.0]
             return weakref.ref(graph)
 
-    with engine_devices.without_registered_gradients():
+    if forgets:
+        with engine_devices.without_registered_gradients():
+            graph = build()
+    else:
         graph = build()
     gc.collect()
-    assert graph() is None
+    assert (graph() is None) == forgets
 
 
 # ---- the same training on any devices

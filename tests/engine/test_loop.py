@@ -1,6 +1,7 @@
 """The loop, by train_gpu.py: evaluations that a kill or a signal cut off, changed settings, a
 second run in the directory, Ctrl-C."""
 
+import contextlib
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from helpers.finetuning import assert_same
 from helpers.pretraining import complete, curve, train, weights
 
 from xlnet.engine import loop, progress
+from xlnet.pretraining import held_out
 from xlnet.pretraining.held_out import HeldOut
 
 RUN = dict(train_steps=6, save_steps=2, eval_steps=2, max_save=0, n_layer=1)
@@ -133,18 +135,23 @@ def test_what_is_left_out_is_that_of_the_run(place, run, whole):
 
 @pytest.mark.parametrize("step", (0, 2))
 def test_a_signal_ends_an_evaluation(place, run, whole, monkeypatch, step):
-    """It is made when the run resumes."""
-    name, evaluate = f"cut_{step}", HeldOut.evaluate_step
+    """After its first batch; it is made when the run resumes."""
+    name, evaluate, read = f"cut_{step}", HeldOut.evaluate_step, []
+
+    def add(sequences):
+        read.append(sequences)
+        os.kill(os.getpid(), signal.SIGTERM)
 
     def signalled(self, at, prefix):
         if at == step:
-            os.kill(os.getpid(), signal.SIGTERM)
+            shown = contextlib.nullcontext(add)
+            patched.setattr(held_out, "progress", lambda *described: shown)
         return evaluate(self, at, prefix)
 
     with monkeypatch.context() as patched:
         patched.setattr(HeldOut, "evaluate_step", signalled)
         done = train(place, name, **run)
-    assert done.returncode == 75, done.stderr
+    assert done.returncode == 75 and len(read) == 1, done.stderr
     assert "stopped by SIGTERM; run the same command again" in done.stderr
     done = complete(place, name, **run)
     assert re.search(r"^held out: step (\d)", done.stdout, re.M)[1] == str(step)

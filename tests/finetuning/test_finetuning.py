@@ -132,7 +132,7 @@ def test_what_is_not_given_follows_from_the_rows(place):
     steps, epoch = round(2 * rows / 8), math.ceil(rows / 8)
     warmup = round(0.1 * steps)
     assert re.search(rf"\nsteps +0 to {steps}, {warmup} of warm-up, of 8 = ", out)
-    assert re.search(r"\nsettings .* learning_rate=0.002 ", out)
+    assert re.search(r"\nrate +0.002\n", out)
     kept = json.loads((place.directory / "derived" / "evaluations.json").read_text())
     assert [one["step"] for one in kept["evaluations"]] == [epoch, steps]
     assert out.count("verdict: ") in (1, 2, 3) and "verdict: dev: accuracy" in out
@@ -247,6 +247,7 @@ def test_windows_add_up_in_the_order_of_rows():
     answers = TASKS["sts-b"].join(model.in_order(parts), np.array([1, 3]))
     assert answers.values.tolist() == [[6], [14 / 3]]
     assert answers.loss.tolist() == [6, 14 / 3]
+    assert model.in_order(parts)["loss"].tolist() == [6, 4, 8, 2]
 
 
 def goodness(evaluation):

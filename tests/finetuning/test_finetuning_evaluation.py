@@ -53,9 +53,10 @@ def arguments(place, **changes):
     )
 
 
+@pytest.mark.parametrize("how", ("truncate", "sliding"))
 @pytest.mark.slow
-def test_three_devices_answer_as_one(place):
-    """31 rows, some of several windows, in batches of 3; answers equal to the last bit."""
+def test_three_devices_answer_as_one(place, how):
+    """31 rows of all lengths in batches of 3; answers equal to the last bit."""
     results = []
     for devices in (1, 3):
         out = place.succeed(
@@ -65,7 +66,7 @@ def test_three_devices_answer_as_one(place):
             "--predict_file=" + place.path("all.jsonl"),
             **arguments(
                 place,
-                long_document="sliding",
+                long_document=how,
                 eval_batch_size=3,
                 num_core_per_host=devices,
                 allow_changes=True,
