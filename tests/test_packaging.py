@@ -1,6 +1,7 @@
 """The package: built as pip builds it, installed into an empty environment, used from elsewhere."""
 
 import ast
+import email
 import json
 import os
 import pathlib
@@ -143,6 +144,19 @@ def test_what_is_installed(installed):
         assert copy.read_bytes() == path.read_bytes()
 
 
+def test_extras(installed):
+    path = next(installed.site.glob("xlnet_tf-*.dist-info/METADATA"))
+    described = email.message_from_string(path.read_text(encoding="utf-8"))
+    extras = {"gpu", "serve", "parquet", "tensorboard", "beam", "test"}
+    assert set(described.get_all("Provides-Extra")) == extras
+    lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    found, expected = (
+        {each.name: each.specifier for each in map(Requirement, of) if not each.marker}
+        for of in (described.get_all("Requires-Dist"), lines)
+    )
+    assert found == expected
+
+
 # Modules of packages whose names differ from those of their modules.
 DISTRIBUTIONS = {
     "absl": "absl-py",
@@ -185,8 +199,8 @@ def test_each_package_that_is_imported_is_required():
     assert count > 20
 
 
-# Of each list the oldest and the newest Python.
-LISTS = [("2.15", "3.9"), ("2.15", "3.11"), ("2.21", "3.10"), ("2.21", "3.13")]
+LISTS = [("2.15", f"3.{minor}") for minor in (9, 10, 11)]
+LISTS += [("2.21", f"3.{minor}") for minor in (10, 11, 12, 13)]
 
 
 def locked(name, tensorflow, version):
@@ -285,10 +299,14 @@ def test_names(tmp_path, monkeypatch):
     assert {name.removesuffix("-base") for name in table} == {
         each.get("task_name", "tiny") for each in table.values()
     }
-    k7 = presets.read("ablation/k7", "config", "pretrain")
-    assert k7["mask_alpha"] == 7
     pathlib.Path("base").mkdir()  # a directory is not a file of settings
-    assert presets.read("base", "model_config_path", "model")["n_layer"] == 12
+    for kind, role, name in (
+        ("finetune", "config", "sst-2-base"),
+        ("pretrain", "config", "ablation/k7"),
+        ("model", "model_config_path", "base"),
+    ):
+        table = json.loads((ROOT / "configs" / f"{kind}.json").read_text("utf-8"))
+        assert presets.read(name, role, kind) == table[name]
     pathlib.Path("large").write_text("{}")  # a file is
     assert presets.read("large", "model_config_path", "model") == {}
     for name in ("../x.json", "huge"):

@@ -89,7 +89,7 @@ def test_pretraining_loads_nothing_of_tasks():
         found.add(module := waiting.pop())
         waiting |= set(imported(MODULES[module])) & set(MODULES) - found
     assert "xlnet.engine.loop" in found
-    assert not {room(module) for module in found} & {"tasks", "finetuning", "serving"}
+    assert not {room(module) for module in found} & {"tasks", "finetuning", "server"}
     assert len(found) <= 55  # with those that are loaded only where they are needed
 
 
@@ -99,6 +99,22 @@ def test_only_the_command_line_touches_flags():
             text = path.read_text(encoding="utf-8")
             assert not re.search(r"\bFLAGS\.|(from|import) absl", text), path
             assert "xlnet.commands.cli" not in imported(path), path
+
+
+def test_no_test_imports_from_another_test():
+    """What two of them need is in tests/helpers/; conftest.py holds fixtures alone."""
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            for name in names:
+                last = name.split(".")[-1]
+                assert not last.startswith("test_") and last != "conftest", (
+                    f"{path.relative_to(ROOT)} imports {name}"
+                )
 
 
 TASKS = [module for module in MODULES if module.startswith("xlnet.tasks.")]

@@ -1,5 +1,6 @@
 """xlnet convert: a fine-tuned model goes there and comes back, and predicts."""
 
+import json
 import os
 
 import pytest
@@ -25,7 +26,9 @@ def place(tmp_path_factory):
         model_config_path=place.path("config.json"),
         uncased=True,
     )
-    command.succeed(SCRIPT, input=place.path("model"), output=place.path("theirs"))
+    place.there = command.succeed(
+        SCRIPT, input=place.path("model"), output=place.path("theirs")
+    )
     command.succeed(
         SCRIPT,
         input=place.path("theirs"),
@@ -33,6 +36,18 @@ def place(tmp_path_factory):
         text_b_column="second",
     )
     return place
+
+
+def test_labels_and_vocabulary_go_there(place):
+    with open(place.path("theirs", "config.json"), encoding="utf-8") as f:
+        config = json.load(f)
+    assert config["architectures"] == ["XLNetForSequenceClassification"]
+    assert config["id2label"] == {"0": "animal", "1": "plant", "2": "stone"}
+    assert config["ff_activation"] == "gelu_new"
+    with open(place.path("theirs", "tokenizer_config.json"), encoding="utf-8") as f:
+        assert json.load(f)["do_lower_case"] is True
+    assert place.path("model", "best") in place.there.stdout
+    assert not place.there.stderr
 
 
 def test_weights_come_back_to_the_last_bit(place):

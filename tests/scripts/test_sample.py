@@ -258,13 +258,25 @@ NEWEST = "setup: making .venv with python"
 @pytest.mark.parametrize(
     "versions, environment, said",
     (
-        ("", {}, ANY + "none; get one (uv python install 3.13, conda, pyenv) or set P"),
+        (
+            "",
+            {},
+            ANY + "none; get one (uv python install 3.13, conda, pyenv) or set "
+            "PYTHON=/path/to/p",
+        ),
         ("3=3.14", {}, ANY + "python3 (3.14); get one"),
+        (
+            "3.13",
+            {"TENSORFLOW": "2.15"},
+            "setup.sh: TensorFlow 2.15 needs Python 3.9 to 3.11; found: "
+            "none; get one (uv python install 3.11",
+        ),
         (
             "",
             {"TENSORFLOW": "2.16"},
-            "setup.sh: TENSORFLOW is '2.16', expected 2.15 or",
+            "setup.sh: TENSORFLOW is '2.16', expected 2.15 or 2.21",
         ),
+        ("3.13 3.12", {}, NEWEST + "3.13\n"),
         ("3.14 3=3.14 3.9", {}, NEWEST + "3.9\n"),
         ("3.13 3.10", {"TENSORFLOW": "2.15"}, NEWEST + "3.10\n"),
     ),
