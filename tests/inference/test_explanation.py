@@ -121,6 +121,18 @@ def test_of_a_long_text_what_was_read_is_explained(tmp_path, monkeypatch):
         assert found.weights[1] == 0
 
 
+def test_outputs_that_are_not_finite_explain_nothing(loaded, monkeypatch):
+    values = Predictor.values
+
+    def overflowed(self, rows):
+        found, counts = values(self, rows)
+        return np.full_like(found, np.nan), counts
+
+    monkeypatch.setattr(Predictor, "values", overflowed)
+    with pytest.raises(UserError, match="outputs of the network are not finite"):
+        loaded("classification").explain(("kamat", "sol"))
+
+
 def test_a_pretrained_model_is_refused(permuted):
     with (
         xlnet.load(permuted.folder, device="cpu") as model,

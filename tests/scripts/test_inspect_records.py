@@ -10,7 +10,7 @@ from helpers import command, vocabulary
 from helpers.paths import ROOT
 
 from xlnet.commands import data_inspect
-from xlnet.corpus import input_pipeline, permutation
+from xlnet.corpus import input_pipeline, permutation, record_files
 from xlnet.corpus.manifest import Manifest
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.plots import masks
@@ -160,6 +160,32 @@ def test_everything_from_the_command_line(place, tmp_path):
     assert [len(parts) for parts in parts_of(done.stdout)] == [3, 3]
     assert image.read_bytes().startswith(b"\x89PNG")
     assert plotted.stdout == f"written: {image}\n"
+
+
+def test_streams_of_one_direction_are_shown_by_their_numbers(place):
+    """Three of them, of which two do not make a batch."""
+    import tensorflow.compat.v1 as tf
+
+    records = place.path("one_way")
+    command.succeed(
+        "data_utils.py",
+        input_glob=place.path("text.txt"),
+        sp_path=place.path("sp.model"),
+        save_dir=records,
+        seq_len=SEQ_LEN,
+        reuse_len=REUSE_LEN,
+        num_streams=3,
+        bi_data=False,
+    )
+    shown = parts_of(place.inspect(directory="one_way").stdout)
+    assert len(shown) == 2
+    features = record_files.pretraining_features(SEQ_LEN)
+    for path, parts in zip(Manifest.read(records).stream_paths(records), shown):
+        with tf.Graph().as_default(), tf.Session() as session:
+            serialized = [record_files.EqualRecords(path).read(0)]
+            (ids,) = session.run(record_files.parse(features, serialized)["input"])
+        for piece, id in zip(sum((pieces for _, pieces in parts), []), ids):
+            assert place.tokenizer.id_to_piece(int(id)) in piece
 
 
 @pytest.mark.parametrize(

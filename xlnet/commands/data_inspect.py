@@ -96,20 +96,20 @@ def inspect(settings: InspectionSettings) -> None:
     tokenizer = Tokenizer(os.path.join(settings.input, manifest.sp_model))
     # Sequences, targets and orders come from the trainer's input pipeline: what is shown is exactly
     # what is trained on. The first two streams are of both directions, if there are both.
-    count = min(2, manifest.num_streams)
-    with tf.Graph().as_default(), tf.Session() as session:
-        batches = input_pipeline.pretraining_batches(
-            settings.input,
-            manifest,
-            batch_size=count,
-            permutation=permutation,
-            tokenizer=tokenizer,
-            seed=settings.seed,
-        )
-        batch = session.run(tf.data.make_one_shot_iterator(batches).get_next())
     print(_LEGEND)
-    for stream in range(count):
-        sequence = {name: values[stream] for name, values in batch.items()}
+    for stream in range(min(2, manifest.num_streams)):
+        with tf.Graph().as_default(), tf.Session() as session:
+            batches = input_pipeline.pretraining_batches(
+                settings.input,
+                manifest,
+                batch_size=1,
+                start_step=stream * manifest.windows_per_stream,
+                permutation=permutation,
+                tokenizer=tokenizer,
+                seed=settings.seed,
+            )
+            batch = session.run(tf.data.make_one_shot_iterator(batches).get_next())
+        sequence = {name: values[0] for name, values in batch.items()}
         print(f"stream {stream}, sequence 0")
         print(as_text(sequence, tokenizer, manifest.reuse_len) + "\n")
 

@@ -210,9 +210,8 @@ class Estimator:
             fetches = {}
             for name, value in of_replicas.items():
                 fetches[name] = strategy.experimental_local_results(value)
-            memory, stop = variables[
-                0
-            ]  # of all replicas the same ones, with a part of each
+            # Of all replicas the same variables, with a part of each.
+            memory, stop = variables[0]
             saver = tf.train.Saver(sharded=True)
 
             # The session runs on the TensorFlow server of this host if there are several, or on

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -38,6 +37,7 @@ from xlnet.inference.method import (
 )
 from xlnet.inference.settings import (
     BLANK,
+    BLANKS,
     CONTEXT,
     MOST_PIECES,
     FillingSettings,
@@ -154,7 +154,7 @@ class Blanks:
     def __init__(self, pieces: BlankPieces, text: str, most_pieces: int):
         self._pieces = pieces
         self._tokenizer = tokenizer = pieces.tokenizer
-        self._parts = re.split(BLANK + "_*", text)
+        self._parts = BLANKS.split(text)
         count = len(self._parts) - 1
         self.shown = f"{' '.join(text.split())!r:.80}"
         if not count:

@@ -14,6 +14,7 @@ import numpy as np
 
 from xlnet.corpus.offsets import align
 from xlnet.corpus.tokenizer import is_unspaced
+from xlnet.engine.session import require_finite
 from xlnet.inference.method import (
     Computed,
     Method,
@@ -194,6 +195,7 @@ class Explaining(Method):
             raise wrong("text", found, f"at most {_MOST_WORDS}")
         outputs, counts = self._predictor.values(rows)
         values = np.asarray(outputs, np.float64)
+        require_finite(values)
         self._model.note_cut(counts.is_cut[:1], self._layout.max_seq_length)
         output, index = "score", 0
         if self._names:

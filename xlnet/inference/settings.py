@@ -4,6 +4,7 @@ Annotations are types here, not strings: flags need them. TensorFlow is not impo
 """
 
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import Any, Optional, TypeVar
 
@@ -21,7 +22,8 @@ from xlnet.support.errors import wrong
 
 Chosen = TypeVar("Chosen", bound=Settings)
 
-BLANK = "___"  # of a text to be filled; more underscores are one blank, too
+BLANK = "___"  # of a text to be filled
+BLANKS = re.compile("___+")  # more underscores are one blank, too
 CONTEXT = 512  # tokens that a pretrained model reads of a text, at most
 MOST_PIECES = 64  # of all blanks of a text
 

@@ -76,9 +76,9 @@ class Mask(NamedTuple):
     Query i sees key j if `key_rank[j] < query_rank[i]`; or, where `masked` is given instead of the
     ranks, if it is False there. A query also sees its own key, if it has one.
 
-    key_rank: int [B,K]. query_rank: int [B,T]. masked: bool [B or 1,T or 1,K]. own_key: int [1,T],
-    the index of each query's own key, where the queries are the complete sequence: M + i for query
-    i; None: queries do not see their own token.
+    key_rank: int [B or 1,K]. query_rank: int [B or 1,T]. masked: bool [B or 1,T or 1,K]. own_key:
+    int [1,T], the index of each query's own key, where the queries are the complete sequence: M + i
+    for query i; None: queries do not see their own token.
     """
 
     key_rank: tf.Tensor | None = None

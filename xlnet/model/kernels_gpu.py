@@ -95,16 +95,17 @@ def relative_attention(
 
     # The integers, int32, in the order of the programs: [B,T] or one unused, [B,T], [B,K], [B,T],
     # [B,K], [B,2]. A query of padding sees nothing.
+    def of_examples(x: tf.Tensor | None, columns: int) -> tf.Tensor:
+        return tf.broadcast_to(tf.cast(x, tf.int32), [batch, columns])
+
     mask = stream.mask
-    query_rank = tf.cast(mask.query_rank, tf.int32)
-    query_rank = tf.broadcast_to(query_rank, [batch, given_queries])
-    key_rank = tf.broadcast_to(tf.cast(mask.key_rank, tf.int32), [batch, num_keys])
+    query_rank = of_examples(mask.query_rank, given_queries)
     data = [
         first_distance_index,
-        tf.pad(tf.cast(stream.segments, tf.int32), columns),
-        tf.cast(stream.key_segments, tf.int32),
+        tf.pad(of_examples(stream.segments, given_queries), columns),
+        of_examples(stream.key_segments, num_keys),
         tf.pad(query_rank, columns, constant_values=_BELOW_ALL_RANKS),
-        key_rank,
+        of_examples(mask.key_rank, num_keys),
         dropout_keys,
     ]
     sizes = _Sizes(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ from xlnet.corpus.tokenizer import is_text
 from xlnet.inference.method import Method
 from xlnet.inference.model import Model
 from xlnet.inference.prediction import EXPLAINED
-from xlnet.inference.settings import BLANK
+from xlnet.inference.settings import BLANK, BLANKS
 from xlnet.runs import model_files
 from xlnet.server import limits
 from xlnet.server.turns import Turns
@@ -246,7 +245,6 @@ class ServedModel:
     def _unknown(self, call: Call, row: Row) -> tuple[int, dict[str, Any] | None]:
         """`unknown_tokens` and `characters_unknown` of a row."""
         # The texts as the network reads them: a task may replace parts, or read one several times.
-        blank = re.compile(BLANK + "_*")
         tuned, tokenizer = self._model.loaded.tuned, self._model.tokenizer
         if tuned and call.signature in ("text", "explain"):
             pairs = tuned.task.row("0", _example_of(row)).pairs
@@ -254,7 +252,7 @@ class ServedModel:
         elif tuned:
             texts = list(map(tuned.task.published.replaced, row.values()))
         elif call.signature == "fill":  # blanks are no tokens
-            texts = blank.split(row["text"])
+            texts = BLANKS.split(row["text"])
         else:
             texts = list(row.values())
         ids, _ = tokenizer.encode_to_array(texts)
@@ -268,7 +266,7 @@ class ServedModel:
             if tuned and tuned.task.published.replaced(given) != given:
                 return count, None
             if call.signature == "fill":
-                given = blank.sub(lambda found: " " * len(found[0]), given)
+                given = BLANKS.sub(lambda found: " " * len(found[0]), given)
             parts[name] = self._model.unknown_parts(given)
         return count, parts
 
