@@ -91,7 +91,7 @@ def test_a_file_has_its_name_once_it_is_complete(tmp_path):
 
 
 def test_nan_is_a_missing_value_in_rows_alone(tmp_path):
-    assert files.parse_json('{"a": NaN}', has_rows=True) == {"a": None}
+    assert files.parse_json('{"a": NaN}', nan_is_null=True) == {"a": None}
     (tmp_path / "run.json").write_text('{"a": NaN}')
     assert math.isnan(files.read_json(str(tmp_path / "run.json"), "run")["a"])
 

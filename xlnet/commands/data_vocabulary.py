@@ -116,7 +116,7 @@ def read_sentences(
     from xlnet.corpus import reading
     from xlnet.corpus.tokenizer import preprocess_text
 
-    counts: collections.Counter[str] = collections.Counter()
+    counts: collections.Counter[str] = collections.Counter()  # not shown here
     sizes = [chunk.end - chunk.begin for chunk in chunks]
     with progress("reading", sum(sizes), "B") as advance:
         for chunk, size in zip(chunks, sizes):

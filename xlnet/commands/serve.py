@@ -82,7 +82,8 @@ def main(model_settings: LoadSettings, settings: ServingSettings) -> None:
     print(f"a page to try it: {address}/", flush=True)
     server = application.server(model, name, listening)
     for number in (signal.SIGINT, signal.SIGTERM):
-        # uvicorn ends by them, and raises them again; one that comes before ends it at once.
+        # While it serves, uvicorn handles them, and raises them again at its end, where this does
+        # nothing more. One that comes earlier ends the server as soon as it has started.
         signal.signal(number, lambda *_: setattr(server, "should_exit", True))
     asyncio.new_event_loop().run_until_complete(server.serve([listening]))
     # Responses are sent, or out of time. Exit at once: TensorFlow would take seconds to end, and an

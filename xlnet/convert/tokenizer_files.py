@@ -85,7 +85,7 @@ def write(
     }
     files.copy(tokenizer.path, os.path.join(folder, SPIECE_NAME))
     files.write_json(os.path.join(folder, CONFIG_NAME), values)
-    write_json(os.path.join(folder, JSON_NAME), tokenizer)
+    write_fast_tokenizer(os.path.join(folder, JSON_NAME), tokenizer)
     ids = {}
     for name in ("bos_token", "eos_token", "pad_token"):
         ids[name + "_id"] = known.get(special.get(name, ""))
@@ -154,7 +154,7 @@ def _normalizers(
     return steps
 
 
-def write_json(path: str, tokenizer: Tokenizer) -> None:
+def write_fast_tokenizer(path: str, tokenizer: Tokenizer) -> None:
     """Writes the file of a vocabulary, so that text is cut there as it is here, as far as it can.
 
     User-defined pieces are ordinary ones with the best score, not added tokens, as no other piece

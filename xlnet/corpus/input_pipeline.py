@@ -300,7 +300,7 @@ def _shuffled_pools(count: int, size: int, seed: int) -> Iterator[np.ndarray]:
     begun = np.zeros(0, np.int64)  # the last pool of the epoch before
     for epoch in itertools.count():
         order = np.random.default_rng([seed, epoch]).permutation(count)
-        if size <= count:
+        if size <= count:  # a larger pool has records twice anyway
             is_new = ~np.isin(order, begun)
             others = np.flatnonzero(is_new)[: -len(begun) % size]
             order = np.concatenate([order[others], np.delete(order, others)])

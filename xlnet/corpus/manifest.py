@@ -75,10 +75,12 @@ class Manifest:
         for stream in values["streams"]:
             _check_names(path, stream, _STREAM_FIELDS)
         manifest = cls(**dict(values, streams=tuple(values["streams"])))
-        # The files have their sizes.
+        # The files must have the sizes of the manifest.
         paths = manifest.stream_paths(directory)
         sizes: dict[str, int] = {}
-        for folder in {os.path.dirname(each) for each in paths}:  # of merged tasks
+        for folder in {
+            os.path.dirname(each) for each in paths
+        }:  # merged tasks have one each
             sizes.update(files.match(os.path.join(glob.escape(folder), "*")))
         for each, stream in zip(paths, manifest.streams):
             size, expected = sizes.get(each, 0), stream["bytes"]

@@ -228,6 +228,7 @@ def _finished(job: RecordsJob) -> Manifest | None:
         where = f"save_dir: the records in {job.directory}"
         _require_same(where, manifest, job.description, other)
         return manifest
+    # With several tasks, each has a folder in save_dir, which itself may have complete records.
     if files.exists(os.path.join(job.settings.save_dir, MANIFEST_NAME)):
         found = f"complete records in {job.settings.save_dir}"
         raise wrong("save_dir", found, "another directory; or remove it")

@@ -249,7 +249,8 @@ class Evaluator:
                 add(int(outputs["is_first"].sum()))
         predictions, counts = join(parts, self._run.model.tuned)
         cut = int(counts.is_cut.sum())
-        if cut and not any(name == reported for reported, _ in self._reported):
+        is_noted = any(name == split for split, _ in self._reported)  # with metrics
+        if cut and not is_noted:
             _log.warning("note: %d of %d rows: %s", cut, len(rows), encoding.CUT_WORDS)
         self._predicted.append((step, texts, predictions))
         return predictions

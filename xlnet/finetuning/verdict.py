@@ -119,9 +119,9 @@ def _metric(seen: Evidence) -> tuple[str, bool]:
         line += f" ({low:.2f} to {high:.2f}, at 95 % with {len(seen.rows):,} rows)"
     if not math.isnan(reference):
         line += f", of the constant answer {reference:.4f}"
-    # A correlation, or an F1 of entities, has no constant answer: its worst value is 0.
     if seen.task.lower_is_better:
         return line, high < reference
+    # A correlation, or an F1 of entities, has no constant answer: 0 is that of a useless model.
     return line, low > (0 if math.isnan(reference) else reference)
 
 

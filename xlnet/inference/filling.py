@@ -99,8 +99,8 @@ class Filler(Method):
             # At most `top` fillings of these widths can be among the best of all widths.
             for ids, score in zip(fillings[:top], scores.tolist()):
                 found.append(blanks.filling(widths, ids, score))
-        # Fillings of different numbers of pieces are compared as if every number were as likely
-        # before.
+        # The probability of a filling is given its numbers of pieces: all numbers count as equally
+        # likely.
         found.sort(key=lambda filling: -filling.log_probability)
         if not found:
             raise wrong(
@@ -169,7 +169,7 @@ class Blanks:
                 ids += tokenizer.encode_words([part.strip()], [begins_word])
             else:
                 ids.append([])
-                if number == 0:
+                if number == 0:  # the text begins with a blank
                     after_space = tokenizer.marks_first_word
             self._after_space.append(after_space)
         if not any(ids):

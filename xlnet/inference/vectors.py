@@ -50,10 +50,11 @@ class Vectors(Method):
             expected = f"a number from {-n_layer - 1} to {n_layer}"
             raise wrong("layer", repr(layer), expected)
         self._model, self._pooling, self._normalize = model, pooling, normalize
-        # 0 are the embeddings, 1 to n_layer the layers; -1 is the last one.
+        # 0 are the embeddings, 1 to n_layer the layers; -1 is the last one. The outputs of the
+        # subgraph have these names.
         self._layer = str(layer % (n_layer + 1))
-        # A long text is cut as its task cuts it; where that reads all of it in several parts, its
-        # end is cut.
+        # A long text is cut as the model's task cuts it; if the task reads it in windows, the end
+        # of the text is cut.
         self._layout = encoding.Layout(model.max_seq_length)
         tuned = model.loaded.tuned
         if tuned and not encoding.has_windows(tuned.layout):

@@ -56,8 +56,8 @@ def relative_attention(
 ) -> tf.Tensor:
     """`modeling.relative_attention`. compute_capability: of the GPU, such as (9, 0) for an H100;
     stream: its mask is by ranks."""
-    # The number of target positions is rounded up, so that rows fill vectors of 16 bytes: cuBLAS
-    # would otherwise copy the tensors.
+    # With `first_distance_index` the queries are target positions. Their number is rounded up, so
+    # that rows fill vectors of 16 bytes: cuBLAS would otherwise copy the tensors.
     given_queries = shape_of(q)[2]
     added = 0 if stream.first_distance_index is None else -given_queries % ALIGNED_ROWS
     q = tf.pad(q, [[0, 0], [0, 0], [0, added], [0, 0]])

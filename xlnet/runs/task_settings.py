@@ -132,7 +132,7 @@ def inherited_settings(
             groups, different = run_document.inherit(
                 (settings, network, optimization), given, document, of_run=of_run
             )
-            _check_form(settings, groups[0])
+            _check_form_to_predict(settings, groups[0])
             settings, network, optimization = groups
         if settings.do_train:
             run_document.refuse(document, different, settings.allow_changes)
@@ -159,7 +159,7 @@ def inherited_settings(
     return settings, network, optimization
 
 
-def _check_form(asked: TaskSettings, settings: TaskSettings) -> None:
+def _check_form_to_predict(asked: TaskSettings, settings: TaskSettings) -> None:
     """Raises UserError where a file to predict would be read in the form of the run's files."""
     for field in dataclasses.fields(FormSettings):
         name = field.name

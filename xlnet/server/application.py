@@ -237,7 +237,7 @@ async def _body(request: Request) -> bytes:
 def _asked(model: ServedModel, body: bytes) -> tuple[Call, list[Row], bool]:
     """The request of a body, checked: what is asked, of which rows, whether the answer streams."""
     try:
-        given = files.parse_json(body, has_rows=True)
+        given = files.parse_json(body, nan_is_null=True)
     except ValueError as e:
         raise UserError(f"not JSON: {e}") from None
     if not isinstance(given, dict):

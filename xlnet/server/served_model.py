@@ -213,19 +213,25 @@ class ServedModel:
             if call.signature in ("text", "explain"):
                 items.append(_example_of(row))
             else:
-                items += row.values()  # the only one
+                items += row.values()  # other signatures have a single input
         answers: list[Any] = []
         for row, found in zip(rows, call.method.results(items)):
             if isinstance(found, UserError):
                 answers.append(found)
                 continue
             result = found.result
-            # By the names of an exported model, if it takes texts; a score stands for itself.
+            # `text` names its results as an exported model does; a score is a plain number.
             if call.signature == "text" and hasattr(result, "named"):
                 result = result.named()
-            unknown, parts = self._unknown(call, row)
+            unknown, characters = self._unknown(call, row)
             answers.append(
-                Answer(_plain(result), found.tokens, found.tokens_read, unknown, parts)
+                Answer(
+                    _plain(result),
+                    found.tokens,
+                    found.tokens_read,
+                    unknown,
+                    characters,
+                )
             )
         return answers
 
@@ -237,9 +243,9 @@ class ServedModel:
                 shown["probability"] = _plain(part.probability)
             if part.whole:
                 shown["ended"] = part.whole.ended
-                unknown, parts = self._unknown(call, row)
+                unknown, characters = self._unknown(call, row)
                 shown["unknown_tokens"] = unknown
-                shown["characters_unknown"] = parts
+                shown["characters_unknown"] = characters
             yield shown
 
     def _unknown(self, call: Call, row: Row) -> tuple[int, dict[str, Any] | None]:

@@ -153,7 +153,7 @@ def write_lines(path: str, lines: Iterable[str]) -> None:
     with writing(path) as f:
         text = io.TextIOWrapper(f, encoding="utf-8", newline="\n")
         text.writelines(lines)
-        text.detach()
+        text.detach()  # flushes, and leaves f open
 
 
 def write_json(path: str, value: object) -> None:
@@ -164,19 +164,19 @@ def write_json(path: str, value: object) -> None:
     write_text(path, text + "\n")
 
 
-def parse_json(text: str | bytes, has_rows: bool = False) -> Any:
+def parse_json(text: str | bytes, nan_is_null: bool = False) -> Any:
     """The value of JSON, as text or in one of its encodings; a ValueError if it is not JSON.
 
-    In rows NaN is null: Python and pandas write it for a missing value.
+    nan_is_null: in rows of data, as Python and pandas write NaN for a missing value.
     """
-    constant = _constant_of_rows if has_rows else None
+    constant = _with_null if nan_is_null else None
     try:
         return json.loads(text, parse_constant=constant, object_pairs_hook=_unique)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
-def _constant_of_rows(name: str) -> float | None:
+def _with_null(name: str) -> float | None:
     return None if name == "NaN" else float(name)
 
 

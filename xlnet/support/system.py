@@ -53,10 +53,11 @@ def _version() -> tuple[int, ...]:
 
 @contextlib.contextmanager
 def _without_keras() -> Iterator[None]:
-    """Keeps TensorFlow from importing Keras 3, scikit-learn and SciPy with it: 1.2 s of each start.
+    """Keeps TensorFlow from importing Keras 3, and scikit-learn and SciPy with it: 1.2 s of each
+    start.
 
-    It looks for tf_keras instead, if this documented variable is set while it is imported. Without
-    it afterwards, `tf.keras` is Keras 3, which is imported when it is used.
+    While TF_USE_LEGACY_KERAS is set, which is documented, TensorFlow looks for tf_keras instead. The
+    variable is removed afterwards, so that `tf.keras` is Keras 3, which is imported when it is used.
     """
     name = "TF_USE_LEGACY_KERAS"
     if (

@@ -208,7 +208,7 @@ def parsed(text: str) -> Any:
         return {}
     text = text.rstrip(" \t\r\n")
     try:
-        return files.parse_json(text, has_rows=True)
+        return files.parse_json(text, nan_is_null=True)
     except ValueError as e:
         reason = str(e)
         if "\n" not in text:  # the number of its only line says nothing

@@ -179,7 +179,7 @@ class Tagging(Task):
         import tensorflow.compat.v1 as tf
 
         length = tf.shape(logits)[1]  # T'
-        labels = features["label_ids"][:, -length:]  # int32 [B,T']
+        labels = features["label_ids"][:, -length:]  # int32 [B,T'], ids + 1 or 0
         weights = tf.cast(labels > 0, tf.float32)
         ids = tf.maximum(labels - 1, 0)
         loss = weights * softmax_loss(nn, logits, ids, options)
