@@ -188,7 +188,7 @@ def describe_theirs(
         if entries["same_length"] and entries["mem_len"]:
             settings_of_run.update(same_length=True, mem_len=entries["mem_len"])
         text = run_document.text_of(tokenizer)
-        return RunDocument("", None, settings_of_run, text=text)
+        return RunDocument(path="", program=None, resolved=settings_of_run, text=text)
     kind, names = kinds[0], entries["id2label"]
     labels: Sequence[str] = [names[str(id)] for id in range(len(names))]
     options: dict[str, Any] = {}
@@ -218,10 +218,9 @@ def describe_theirs(
             **common,
             **columns,
         )
-    # The section `task` as training here would have written it.
+    # What `resolve_task` reads of the section `task`, as training here would have written it.
     stored: dict[str, Any] = {
         "labels": None if kind == "regression" else labels,
-        "columns": {"label": []},
         "kind_options": options,
     }
     network = NetworkSettings(clamp_len=entries["clamp_len"])

@@ -172,7 +172,7 @@ def to_ours(
             raise wrong(where, "another one in each layer", "untie_r true")
     # Tensors without a counterpart are reported, except for a copy of the embedding.
     if _TIED_OUTPUT in left_over:
-        embedding = wanted[0].theirs[0]
+        embedding = wanted[0].theirs[0]  # `pairs` has the word embedding first
         if not np.array_equal(tensors[_TIED_OUTPUT], tensors[embedding]):
             where = f"{source}: {_TIED_OUTPUT}"
             raise wrong(where, "an output embedding of its own", embedding)

@@ -91,6 +91,7 @@ def _local_files(pattern: str) -> list[str]:
         # A broken link is kept: reading it is an error, while leaving it out would be silent.
         if not os.path.isdir(name):
             paths.append(name)
+            continue
         # follows no links, which may be circles
         for directory, below, names in os.walk(name):
             below[:] = [each for each in below if each[0] != "."]

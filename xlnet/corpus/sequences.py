@@ -138,6 +138,8 @@ class TextOfPass:
         for block in self._order[is_read].tolist():
             begin = BLOCK_TOKENS * block
             in_order = self._load(begin, min(begin + BLOCK_TOKENS, self._total))
+            # From 1 on: NumPy fills seeds with zeros, and without a fourth number the seed is that
+            # of the order of the blocks.
             rng = np.random.default_rng([self._seed, self.number, 0, 1 + block])
             tokens.append(shuffle_documents(in_order, rng))
         shift = int(self._begins[is_read][0])

@@ -83,6 +83,7 @@ def _parse_ids(
     for line in batch:
         words = line.text.split()
         for word in words:
+            # As a float: int() fails for a word of thousands of digits.
             if not (word.isascii() and word.isdigit() and float(word) < vocab_size):
                 raise errors.wrong(
                     reading.place(chunk.path, line.offset),

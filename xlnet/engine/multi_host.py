@@ -247,6 +247,7 @@ class HostMonitor:
             if self._ended.wait(SECONDS_BETWEEN_LOOKS):
                 return
             host = missing() if self.is_waiting else None
+            # The wait may have ended meanwhile.
             misses = misses + 1 if host and self.is_waiting else 0
         if not self._ended.is_set():
             _end_program(Lost(host))

@@ -197,7 +197,7 @@ class Predictor:
         (`OF_ROWS`)."""
         task, layout = self._tuned.task, self._tuned.layout
         rest = iter(rows)
-        first = 0
+        begin = 0  # the number of the block's first record
         # Some rows at a time: their features take more memory than their outputs.
         while block := list(itertools.islice(rest, POOL_BATCHES * self._batch_size)):
             records, windows, counts = task.encode(block, self._tokenizer, layout)
@@ -212,8 +212,8 @@ class Predictor:
                 self._batch_size,
                 self._most_tokens,
             ):
-                yield dict(batch, index=first + numbers)
-            first += windows.sum()
+                yield dict(batch, index=begin + numbers)
+            begin += windows.sum()
 
 
 # ---- outputs of batches to predictions of rows

@@ -131,8 +131,9 @@ class BlankPieces:
         self.is_mark = names == WORD_START
         self.inside = is_usable & ~is_marked
         self.begins_word = is_usable & is_marked
-        if (self.begins_word & ~self.is_mark).any():
-            self.begins_word &= ~self.is_mark
+        with_text = self.begins_word & ~self.is_mark
+        if with_text.any():  # else the vocabulary has characters only
+            self.begins_word = with_text
 
 
 class Blanks:

@@ -99,7 +99,7 @@ class LanguageModel:
         try:
             reading = Reading(self, part, size)
             if texts > 1:
-                reading.keep([0] * texts)
+                reading.keep([0] * texts)  # the first text, still empty, so many times
             yield reading
         finally:
             # The memory is freed even if nobody waits for the result any more. If the model is

@@ -237,7 +237,8 @@ def run_program(
     each head and each example."""
     types = tuple(_TRITON_TYPES[x.dtype] for x in [*inputs, *outputs])
     program, num_parameters = compiled(name, types, sizes, compute_capability)
-    # Triton's programs have further pointers at the end that they do not use; each gets a buffer.
+    # Triton's programs have further pointers at the end that they do not use; each gets a buffer of
+    # its own, of another size than the others.
     num_unused = num_parameters - len(types)
     unused = [tf.zeros([1 + i], tf.int32) for i in range(num_unused)]
     first_output = len(inputs)

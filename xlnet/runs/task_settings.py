@@ -192,8 +192,8 @@ def _check_program(
 
 def _check_directory(settings: TaskSettings) -> None:
     """Raises UserError where `model_dir`, which has no fine-tuned model, has nothing to predict
-    with, or weights from which no training resumes, before a task or a vocabulary is missed there.
-    Converted weights may have an output layer to predict with."""
+    with, or weights from which no training resumes; else the error would be about a missing task or
+    vocabulary. Converted weights may have an output layer to predict with."""
     if run_document.weights_in(settings.model_dir):
         document = run_document.read(settings.model_dir)
         if document is None or document.task is not None:
@@ -209,7 +209,7 @@ def _check_directory(settings: TaskSettings) -> None:
     if not settings.init_checkpoint:
         run_document.refuse_released(settings.model_dir)
         return
-    # Before files next to it are missed.
+    # Else the error would be about files that are missing next to it.
     start = files.directory_of(settings.init_checkpoint)
     if not glob.glob(os.path.join(glob.escape(start), "*.index")):
         found = f"no checkpoint {settings.init_checkpoint}"
@@ -353,8 +353,8 @@ def check_trained_for(
 
 def check_start(init_checkpoint: str, task: Task, wanted: dict[str, Any]) -> None:
     """Raises UserError if the initial output layer is that of this run, but for other labels, or in
-    another order, and depends on them. wanted: the task's section `task`."""
-    if task.columns.choices:
+    another order. wanted: the task's section `task`."""
+    if task.columns.choices:  # one output scores each answer, whatever the labels are
         return
     document = run_document.read(files.directory_of(init_checkpoint))
     stored = document.task if document and document.task else {}

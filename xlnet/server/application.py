@@ -71,7 +71,7 @@ class Application:
 
     def __init__(self, model: ServedModel, name: str, is_local: bool) -> None:
         self._model, self._name = model, name
-        path = "/v1/models/{name}"
+        path = "/v1/models/{name}"  # {name} is a parameter of Starlette's routes
         hosts = Middleware(TrustedHostMiddleware, allowed_hosts=_LOCAL_HOSTS)
         self.asgi = Starlette(
             routes=[

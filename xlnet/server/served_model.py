@@ -153,9 +153,11 @@ class ServedModel:
             size = len(value) if isinstance(value, list) else value
             if isinstance(size, (int, float)) and size > most:
                 raise wrong(f"parameters: {name}", size, f"at most {most}")
-        verb = "predict" if signature == "text" else signature
+        method_name = "predict" if signature == "text" else signature
         try:
-            return Call(signature, parameters, self._model.method(verb, **parameters))
+            return Call(
+                signature, parameters, self._model.method(method_name, **parameters)
+            )
         except (UserError, TypeError) as e:  # TypeError: an unknown name
             raise UserError(f"parameters: {e}") from None
 

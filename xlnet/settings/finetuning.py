@@ -587,7 +587,7 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model
             if not self.model_dir:
                 raise wrong("model_dir", "none", "it, unless --do_prepro is alone")
         else:
-            Settings.check(self)
+            Settings.check(self)  # there is no run, whose flags would be checked
         # Each window needs room for the paragraph, and the windows must leave out nothing of it.
         room = self.max_seq_length - self.max_query_length - QUESTION_SPECIAL_TOKENS
         if room < 1:

@@ -56,8 +56,8 @@ def _without_keras() -> Iterator[None]:
     """Keeps TensorFlow from importing Keras 3, and scikit-learn and SciPy with it: 1.2 s of each
     start.
 
-    While TF_USE_LEGACY_KERAS is set, which is documented, TensorFlow looks for tf_keras instead. The
-    variable is removed afterwards, so that `tf.keras` is Keras 3, which is imported when it is used.
+    While TF_USE_LEGACY_KERAS is set, which is documented, TensorFlow looks for tf_keras instead.
+    The variable is removed afterwards, so that `tf.keras` is Keras 3, imported when it is used.
     """
     name = "TF_USE_LEGACY_KERAS"
     if (
@@ -117,7 +117,7 @@ def locked(path: str, what: str) -> Iterator[None]:
             f.flush()
             yield
         finally:
-            if _is_file(f, path):
+            if _is_at(f, path):
                 os.remove(path)
 
 
@@ -131,7 +131,7 @@ def _lock(path: str, what: str) -> IO[str]:
         f = open(path, "a+", encoding="utf-8", errors="replace")
         try:
             fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_file(f, path):
+            if _is_at(f, path):
                 return f
         except BlockingIOError:
             if time.monotonic() > end:
@@ -148,7 +148,7 @@ def _lock(path: str, what: str) -> IO[str]:
         time.sleep(min(0.1, _GRACE / 4))
 
 
-def _is_file(f: IO[str], path: str) -> bool:
+def _is_at(f: IO[str], path: str) -> bool:
     """Whether the path still names this open file: the previous holder removes it."""
     try:
         return os.path.samestat(os.fstat(f.fileno()), os.stat(path))
