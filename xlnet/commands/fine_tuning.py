@@ -93,7 +93,7 @@ def _run(group: type[TaskSettings], about: str | None) -> None:
         about=about,
         unused=cli.UNUSED,
         preset_table="finetune",
-        elsewhere=(DeviceSettings,),
+        elsewhere=(DeviceSettings,),  # a preset may have them, without effect
     ) as line:
         settings, network, optimization, device = line.settings
         main(settings, network, optimization, device, line.given)

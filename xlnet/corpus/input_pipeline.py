@@ -302,7 +302,8 @@ def _shuffled_pools(count: int, size: int, seed: int) -> Iterator[np.ndarray]:
         order = np.random.default_rng([seed, epoch]).permutation(count)
         if size <= count:  # a larger pool has records twice anyway
             is_new = ~np.isin(order, begun)
-            others = np.flatnonzero(is_new)[: -len(begun) % size]
+            missing = -len(begun) % size  # to complete the pool that is begun
+            others = np.flatnonzero(is_new)[:missing]
             order = np.concatenate([order[others], np.delete(order, others)])
         order = np.concatenate([begun, order])
         complete = len(order) // size * size

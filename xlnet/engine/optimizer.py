@@ -131,7 +131,7 @@ class AdamW(tf.train.Optimizer):
 
     def _resource_apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         name, rate = base_name(var), self._rate
-        if not self._settings.legacy_optimizer:
+        if not self._settings.legacy_optimizer:  # whose layer decay is of the gradients
             rate *= layer_rate_factor(
                 name, self._settings.lr_layer_decay_rate, self._n_layer
             )

@@ -228,8 +228,8 @@ def join(
     starts = np.flatnonzero(outputs.pop("is_first"))
     read, total = outputs.pop("tokens_read"), outputs.pop("tokens")
     counts = TokenCounts(read[starts], total[starts])
-    # A row may have several records; `join` makes one prediction of their outputs.
-    windows = np.diff(starts, append=len(outputs["loss"]))
+    # A row may have several records; the task's `join` makes one prediction of their outputs.
+    windows = np.diff(starts, append=len(outputs["loss"]))  # records of each row
     has_windows = encoding.has_windows(tuned.layout)
     predictions = tuned.task.join(outputs, windows if has_windows else None)
     return predictions, counts

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,7 +127,7 @@ class Generation(Method):
             padding[number, longest - len(start) :] = False
         slots = min(CONTEXT, longest + settings.max_tokens)
         with network.reading(slots, texts=len(starts)) as reading:
-            positions = range(longest)
+            positions: Sequence[int] = range(longest)
             for step in range(settings.max_tokens):
                 # A causal network predicts the token after the last one, any other one where it is
                 # asked to.
@@ -156,7 +156,7 @@ class Generation(Method):
                     reading.keep(parents)
                 ids = np.array(chosen)[:, None]
                 padding = np.zeros(ids.shape, bool)
-                positions = range(positions[-1] + 1, positions[-1] + 2)
+                positions = [positions[-1] + 1]
 
 
 # ---- a text that grows ----

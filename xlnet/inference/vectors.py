@@ -71,8 +71,9 @@ class Vectors(Method):
             # A question and its context are read the other way round.
             if tuned.task.verb == "answer" and second is not None:
                 first, second = second, first
-            replaced = tuned.task.published.replaced
-            first, second = replaced(first), second and replaced(second)
+            published = tuned.task.published
+            first = published.replaced(first)
+            second = second and published.replaced(second)
         require_known(self._model.tokenizer, (first, second))
         return first, second
 

@@ -215,7 +215,9 @@ def _attend(
             d_v = tf.einsum("bntk,btnh->bknh", probabilities, d_output)
             d_k = tf.einsum("bntk,btnh->bknh", d_scores, q_w)
             d_q_r = d_k_r = None
-            if sizes.IN_TILE:  # else q_r and k_r are read through `by_distance`
+            if (
+                sizes.IN_TILE
+            ):  # q_r and k_r were read themselves, and `by_distance` was not
                 d_by_distance = None
                 (d_q_r,) = run("distance_query_gradient", [d_scores, k_r], of_queries)
                 (d_k_r,) = run("distance_key_gradient", [d_scores, q_r], of_distances)

@@ -42,7 +42,7 @@ def model_scope(kept_in: str | None = None) -> tf.variable_scope:
         initializer: Any = None,
         **kwargs: Any,
     ) -> Any:
-        # Each weight has a seed of its own, a function of its name.
+        # Each weight has a seed of its own, a function of its name, of 31 bits as TensorFlow's are.
         if isinstance(initializer, _RANDOM):
             seed = zlib.crc32(name.encode()) >> 1
             values = dict(initializer.get_config(), seed=seed)

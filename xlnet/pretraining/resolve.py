@@ -237,7 +237,8 @@ def choose_architecture(
         values = dict(_ARCHITECTURE_DEFAULTS)
     else:
         raise wrong("model_config_path", "none", "an architecture, or all of its flags")
-    # The size of the vocabulary is that of the records if neither weights nor a flag say it.
+    # The size of the vocabulary is that of the records, unless weights have theirs: those of an
+    # initial checkpoint, or those beside which `path` was found. A flag comes before all.
     if not settings.init_checkpoint and path == settings.model_config_path:
         values["n_token"] = manifest.vocab_size
     config = XLNetConfig(**{**values, **given})

@@ -184,7 +184,7 @@ class Task(TableReader):
         import tensorflow.compat.v1 as tf
 
         count = len(self.labels or ())
-        if self.label_shape:
+        if self.label_shape:  # of labels that are several numbers a logit for each
             count = self.label_shape[0]
         logits = nn.dense(nn.summary(), count or 1, nn.scope + "/logit")
         return logits if count else tf.squeeze(logits, axis=-1)

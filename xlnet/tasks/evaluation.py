@@ -205,8 +205,8 @@ def _written(lines: Iterable, delimiter: str = "\t") -> Iterator[str]:
         elif isinstance(line, dict):
             yield json.dumps(line, ensure_ascii=False) + "\n"
         else:
-            # The writer quotes a cell with any character of `lineterminator`: with both of them also
-            # one with a carriage return alone.
+            # The writer quotes a cell with any character of `lineterminator`: of both, so also one
+            # with a carriage return alone.
             text = io.StringIO()
             writer = csv.writer(text, delimiter=delimiter, lineterminator="\r\n")
             writer.writerow(line)

@@ -420,7 +420,8 @@ def declared_form(task: TaskFields, path: str) -> Form:
     of_names, columns = task.files.forms, task.columns
     by_name = of_names.get(os.path.basename(path)) or of_names.get(f".{name}")
     form = by_name or task.files.form
-    if by_name and by_name.name or name in ("", "txt"):  # which says nothing
+    says_nothing = name in ("", "txt")
+    if says_nothing or (by_name and by_name.name):
         name = form.name
     form = dataclasses.replace(form, **{"name": name, **task.files.declared})
     if form.name != "text":

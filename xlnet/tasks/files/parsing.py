@@ -37,7 +37,9 @@ def read_parts(
     is_held_out = part in ("train", "dev") and share > 0 and "dev" not in by_split
     file = "train" if is_held_out else part
     path = forms.require_file(data_dir, by_split[file], file)
-    if file != "train":  # a row that is left out would change what an evaluation counts
+    if file != "train":
+        # A row that is left out would change what an evaluation counts. Nothing is held out of this
+        # file, so it needs no column of groups.
         task = task.with_files(skips_errors=False, dev_share=0.0)
     rows = task.read(path, need_labels or is_held_out)
     if not is_held_out:

@@ -59,6 +59,7 @@ def position_of(row: Row) -> tuple[int, int]:
     if not row.label:
         return -1, -1
     text, given = row.label[0].text.strip(), row.label[0].start
+    # Matches without a width, so that occurrences that overlap are all found.
     occurrences = re.finditer(f"(?={re.escape(text)})", row.pairs[0][0])
     starts = [match.start() for match in occurrences]
     is_given = given is not None and given >= 0  # CMRC has -1 where it is not known

@@ -142,6 +142,7 @@ def read(path: str, form: Form, columns: Columns) -> forms.Records:
     if form.name in _OBJECTS:
         yield from forms.read(path, dataclasses.replace(form, names=(words_key,)), what)
         return
+    # Each is the name of one column, or "".
     words, tags = "".join(columns.text_a), "".join(columns.label)
     form = dataclasses.replace(
         form,
@@ -152,6 +153,7 @@ def read(path: str, form: Form, columns: Columns) -> forms.Records:
     rows: list[dict[str, str]] = []
     first = ""  # place of the first word of a sentence
     error = None  # (place, error) of its first bad line
+    # The {} at the end stands for one more empty line, which ends the last sentence.
     for place, cells in itertools.chain(forms.read(path, form, what), [("", {})]):
         if isinstance(cells, str):
             error = error or (place, cells)
