@@ -27,9 +27,12 @@ def sequences(draw):
     length = draw(st.integers(8, 22))
     reuse_len = draw(st.integers(1, length - 5))
     mode = draw(st.sampled_from(["whole_word", "token", "legacy"]))
+    most = length - 3
+    if mode == "legacy":  # half of them in each part
+        most = min(most, 2 * reuse_len, 2 * (length - reuse_len) + 1)
     permutation = permutations.Permutation(
         reuse_len=reuse_len,
-        num_predict=draw(st.integers(1, length - 3)),
+        num_predict=draw(st.integers(1, most)),
         perm_size=draw(st.integers(1, length + 2)),
         mask_alpha=draw(st.integers(2, 6)),
         mask_beta=draw(st.integers(1, 2)),

@@ -129,17 +129,28 @@ def pretraining_batches(
 
     # One call at a time: two would wait for Python's lock, and be slower.
     steps = tf.data.Dataset.range(start_step, end)
-    return _ahead(steps.map(batch, num_parallel_calls=1), 2)
+    return _ahead(steps.map(batch, num_parallel_calls=_threads(1)), 2)
+
+
+def _threads(count: int) -> int | None:
+    """`num_parallel_calls` of a map; None for eager iteration, where threads that work ahead would
+    call Python while the interpreter exits: a deadlock."""
+    return None if tf.executing_eagerly() else count
 
 
 def _ahead(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
-    """Prefetches `count` elements."""
+    """Prefetches `count` elements, but none for eager iteration: see `_threads`."""
     options = tf.data.Options()
     # The numbers of threads and elements are all given, so there is nothing to tune. The tuning
     # thread would also cost time: it may sleep for up to a minute when an iterator begins a file
     # again, and the iterator waits for it. A held-out evaluation after training hung that long.
     options.autotune.enabled = False
-    return dataset.prefetch(count).with_options(options)
+    if tf.executing_eagerly():
+        # These prefetch, too.
+        options.experimental_optimization.apply_default_optimizations = False
+    else:
+        dataset = dataset.prefetch(count)
+    return dataset.with_options(options)
 
 
 def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
@@ -282,7 +293,7 @@ def finetuning_batches(
     )
     dataset = pools.enumerate(first_pool).flat_map(batches_of).skip(rest)
     if multiple < row_length:
-        dataset = dataset.map(without_padding, num_parallel_calls=2)
+        dataset = dataset.map(without_padding, num_parallel_calls=_threads(2))
     return _ahead(dataset, 4)
 
 
