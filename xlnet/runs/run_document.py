@@ -51,6 +51,13 @@ _MAY_CHANGE = (
     "max_save",
     "task_name",
 )
+# Settings that have lines of their own in the banner of a run, or say what it does.
+_IN_BANNER = """
+model_dir record_info_dir objective seq_len reuse_len mem_len num_predict train_batch_size
+grad_accum_steps train_steps epochs warmup_steps save_steps max_save do_train task_name do_eval
+do_predict max_seq_length long_document init_checkpoint spiece_model_file model_config_path
+precision use_bfloat16 device
+""".split()
 # Entries of `read`, and what they are.
 _CONTENT = {
     "train": "the files to train on (--data_dir or --train_file)",
@@ -212,12 +219,12 @@ def values_of(groups: Sequence[Settings]) -> dict[str, Any]:
 
 
 def changed(groups: Sequence[Settings]) -> str:
-    """The settings that differ from their defaults, for the banner."""
+    """The settings that differ from their defaults, but for those that a banner shows anyway."""
     found = []
     for group in groups:
         for field in dataclasses.fields(group):
             value = getattr(group, field.name)
-            if value not in (None, default_of(field)):
+            if field.name not in _IN_BANNER and value not in (None, default_of(field)):
                 found.append(f"{field.name}={value}")
     return " ".join(found) or "defaults"
 
