@@ -78,9 +78,8 @@ class Manifest:
         # The files must have the sizes of the manifest.
         paths = manifest.stream_paths(directory)
         sizes: dict[str, int] = {}
-        for folder in {
-            os.path.dirname(each) for each in paths
-        }:  # merged tasks have one each
+        folders = {os.path.dirname(each) for each in paths}  # merged tasks have several
+        for folder in folders:
             sizes.update(files.match(os.path.join(glob.escape(folder), "*")))
         for each, stream in zip(paths, manifest.streams):
             size, expected = sizes.get(each, 0), stream["bytes"]
