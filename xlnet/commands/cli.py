@@ -104,15 +104,15 @@ def command(
                 text = _help_text(values, program, about, settings_of(groups))
                 print(text, flush=True)
                 sys.exit(0)
-            _parse(values, groups, positional)
+            given = _parse(values, groups, positional)
             if values.config:
                 preset = presets.read(values.config, "config", preset_table)
-                _take_preset(values, preset, groups, elsewhere)
+                given |= _take_preset(values, preset, given, groups, elsewhere)
             # Where the result goes to the standard output, the log does not.
             if "output" in values and files.is_standard_output(values.output):
                 console.has_stdout = False
             settings = [_collect(values, group) for group in groups]
-            yield CommandLine(settings, _given_names(values), preset)
+            yield CommandLine(settings, frozenset(given), preset)
             sys.stdout.flush()
     except flags.Error as e:
         _end(program, " ".join(str(e).split()), 2)
@@ -174,15 +174,6 @@ def _showing_log() -> Iterator[_Console]:
 # ---- flags
 
 
-def _given_names(values: flags.FlagValues) -> frozenset[str]:
-    """The names of the flags on the command line or in the preset."""
-    names = set()
-    for name in values:
-        if values[name].present or not values[name].using_default_value:
-            names.add(name)
-    return frozenset(names)
-
-
 def settings_of(groups: Sequence[type]) -> dict[str, dataclasses.Field[Any]]:
     """The settings of all groups by name; names shared by two groups once."""
     fields: dict[str, Any] = {}
@@ -232,8 +223,10 @@ def _define(
     )
 
 
-def _parse(values: flags.FlagValues, groups: Sequence[type], positional: str) -> None:
-    """Gives the flags their values on the command line."""
+def _parse(
+    values: flags.FlagValues, groups: Sequence[type], positional: str
+) -> set[str]:
+    """Gives the flags their values on the command line; returns the names of those there."""
     stray = values(sys.argv)[1:]
     present = {name for name in values if values[name].present}
     if stray and positional and positional not in present:
@@ -258,19 +251,21 @@ def _parse(values: flags.FlagValues, groups: Sequence[type], positional: str) ->
             ignored.append("--" + name)
     if ignored:
         _log.warning("note: not used: %s", ", ".join(ignored))
+    return present
 
 
 def _take_preset(
     values: flags.FlagValues,
     preset: Mapping[str, Any],
+    present: set[str],
     groups: Sequence[type],
     elsewhere: Sequence[type],
-) -> None:
+) -> set[str]:
     """Gives flags the values of the JSON file `--config`, unless they, or alternatives to them,
-    are on the command line."""
+    are `present` on the command line; returns their names."""
     source = f"config {values.config}"
     fields, others = settings_of(groups), settings_of(elsewhere)
-    present = {name for name in values if values[name].present}
+    taken = set()
     for name, value in preset.items():
         if name not in fields and name in ("about", *UNUSED, *others):
             continue
@@ -284,7 +279,8 @@ def _take_preset(
         if not present & {name, other}:
             # JSON's 1 is a float where the setting is one: TensorFlow refuses integers in formulas.
             values[name].value = setting_type(fields[name])(value)
-            values[name].using_default_value = False
+            taken.add(name)
+    return taken
 
 
 def _collect(values: flags.FlagValues, group: type) -> object:
