@@ -254,13 +254,14 @@ class ServedModel:
         """`unknown_tokens` and `characters_unknown` of a row."""
         # The texts as the network reads them: a task may replace parts, or read one several times.
         tuned, tokenizer = self._model.loaded.tuned, self._model.tokenizer
+        if call.signature == "fill":  # blanks are no tokens
+            blanks = BLANKS.sub(lambda found: " " * len(found[0]), row["text"])
+            row = {"text": blanks}
         if tuned and call.signature in ("text", "explain"):
             pairs = tuned.task.row("0", _example_of(row)).pairs
             texts = [text for pair in pairs for text in pair if text is not None]
         elif tuned:
             texts = list(map(tuned.task.published.replaced, row.values()))
-        elif call.signature == "fill":  # blanks are no tokens
-            texts = BLANKS.split(row["text"])
         else:
             texts = list(row.values())
         ids, _ = tokenizer.encode_to_array(texts)
@@ -273,8 +274,6 @@ class ServedModel:
                 continue
             if tuned and tuned.task.published.replaced(given) != given:
                 return count, None
-            if call.signature == "fill":
-                given = BLANKS.sub(lambda found: " " * len(found[0]), given)
             parts[name] = self._model.unknown_parts(given)
         return count, parts
 
