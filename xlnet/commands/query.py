@@ -109,10 +109,11 @@ def generate(
       xlnet generate --model_dir=model --text='Once upon' --top_p=0.9 --seed=1
       xlnet generate --model_dir=model --input=prompts.txt --output=texts.jsonl --beams=4
     """
-    prompts, shown = itertools.tee(texts(settings))
+    prompts = texts(settings)
     with load(model_settings) as model:
         if settings.output:
-            generated = model.pipe(prompts, "generate", **vars(how))
+            asked, shown = itertools.tee(prompts)
+            generated = model.pipe(asked, "generate", **vars(how))
             write(settings.output, map(_generated_object, shown, generated))
             return
         for text in prompts:

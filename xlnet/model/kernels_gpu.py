@@ -93,11 +93,12 @@ def relative_attention(
         keys = keys_of_rows(batch, drops.seed, drops.first_index)
         dropout_keys = tf.bitcast(tf.stack(keys, axis=1), tf.int32)
 
-    # The integers, int32, in the order of the programs: [B,T] or one unused, [B,T], [B,K], [B,T],
-    # [B,K], [B,2]. A query of padding sees nothing.
     def of_examples(x: tf.Tensor | None, columns: int) -> tf.Tensor:
+        """A row for each example, or one for all of them, as int32 [B,columns]."""
         return tf.broadcast_to(tf.cast(x, tf.int32), [batch, columns])
 
+    # The integers, int32, in the order of the programs: [B,T] or one unused, [B,T], [B,K], [B,T],
+    # [B,K], [B,2]. A query of padding sees nothing.
     mask = stream.mask
     query_rank = of_examples(mask.query_rank, given_queries)
     data = [
@@ -215,9 +216,8 @@ def _attend(
             d_v = tf.einsum("bntk,btnh->bknh", probabilities, d_output)
             d_k = tf.einsum("bntk,btnh->bknh", d_scores, q_w)
             d_q_r = d_k_r = None
-            if (
-                sizes.IN_TILE
-            ):  # q_r and k_r were read themselves, and `by_distance` was not
+            # In a tile q_r and k_r were read themselves, and `by_distance` was not.
+            if sizes.IN_TILE:
                 d_by_distance = None
                 (d_q_r,) = run("distance_query_gradient", [d_scores, k_r], of_queries)
                 (d_k_r,) = run("distance_key_gradient", [d_scores, q_r], of_distances)

@@ -72,8 +72,8 @@ def run(
     A loop: TensorFlow reads and writes memory for each operation, and rounds to bfloat16 after it.
     XLA compiles all of them to one loop over the elements, once for each shape, in less than 0.1 s.
     Tensors of the dtype of the first one are float32 within it, and the results have that dtype,
-    and no gradients. All calls in a graph with the same
-    function and constants share the compiled code.
+    and no gradients. All calls in a graph with the same function and constants share the compiled
+    code.
     """
     if form != "loops":
         return function(*constants, *tensors)

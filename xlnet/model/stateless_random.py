@@ -30,8 +30,7 @@ _MIXING = (16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)
 
 
 def dropout_seed(seed: int, step: tf.Tensor) -> tf.Tensor:
-    """The seed of a step, a function of the run's seed and the step. In the type of the
-    device."""
+    """The seed of a step, a function of the run's seed and the step; in the type of the device."""
     dtype = tf.uint32 if ops.device_here() == "tpu" else tf.uint64
     return seed_of(seed, step, dtype)
 
