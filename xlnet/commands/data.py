@@ -6,25 +6,13 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from xlnet.commands import cli
+from xlnet.commands import cli, pretrain
 from xlnet.settings.data import CorpusSettings
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import HelpGroup, Settings, required, setting
-from xlnet.settings.network import ArchitectureSettings, NetworkSettings
-from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.settings.training import OptimizationSettings
 from xlnet.support.errors import wrong
 
 if TYPE_CHECKING:
     from xlnet.corpus import preparation
-
-OF_PRETRAINING = (  # groups of `xlnet pretrain`, whose presets say how long sequences are
-    PretrainingSettings,
-    ArchitectureSettings,
-    NetworkSettings,
-    OptimizationSettings,
-    DeviceSettings,
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,7 +154,7 @@ def run_make() -> None:
         about=make.__doc__,
         unused=cli.UNUSED,
         preset_table="pretrain",
-        elsewhere=OF_PRETRAINING,
+        elsewhere=pretrain.GROUPS,
     ) as line:
         (settings,) = line.settings
         make(with_streams(settings, line.preset))
@@ -178,7 +166,7 @@ def run_beam() -> None:
         BeamSettings,
         about=beam.__doc__,
         preset_table="pretrain",
-        elsewhere=OF_PRETRAINING,
+        elsewhere=pretrain.GROUPS,
     ) as line:
         settings, runner = line.settings
         beam(with_streams(settings, line.preset), runner)

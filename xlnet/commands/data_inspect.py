@@ -4,8 +4,7 @@ import dataclasses
 import os
 from typing import TYPE_CHECKING, Any, Optional, cast
 
-from xlnet.commands import cli
-from xlnet.commands.data import OF_PRETRAINING
+from xlnet.commands import cli, pretrain
 from xlnet.commands.plot import check_png
 from xlnet.settings.fields import Settings, required, same_as
 from xlnet.settings.pretraining import PretrainingSettings
@@ -189,7 +188,7 @@ def run() -> None:
         InspectionSettings,
         about=inspect.__doc__,
         preset_table="pretrain",
-        elsewhere=OF_PRETRAINING,
+        elsewhere=pretrain.GROUPS,
     ) as line:
         inspect(*line.settings)
 
@@ -199,6 +198,6 @@ def run_masks() -> None:
         MaskSettings,
         about=masks.__doc__,
         preset_table="pretrain",
-        elsewhere=OF_PRETRAINING,
+        elsewhere=pretrain.GROUPS,
     ) as line:
         masks(*line.settings)

@@ -16,14 +16,19 @@ from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
 from xlnet.support import own_modules, system
 
+# Also of the presets of `configs/` for which sequences are made and inspected.
+GROUPS = (
+    PretrainingSettings,
+    ArchitectureSettings,
+    NetworkSettings,
+    OptimizationSettings,
+    DeviceSettings,
+)
+
 
 def run() -> None:
     with cli.command(
-        PretrainingSettings,
-        ArchitectureSettings,
-        NetworkSettings,
-        OptimizationSettings,
-        DeviceSettings,
+        *GROUPS,
         about=__doc__,
         unused=cli.UNUSED,
         preset_table="pretrain",
