@@ -6,12 +6,13 @@ The files in tests/reports/ are small ones that have the property that a report 
 import dataclasses
 import gzip
 import io
+import re
 
 import pytest
+from helpers import command
 from helpers.paths import ROOT
 from helpers.vocabulary import train_tiny_model
 
-from xlnet.commands import data_vocabulary as train_sentencepiece
 from xlnet.commands import query
 from xlnet.corpus import preparation
 from xlnet.settings.data import CorpusSettings
@@ -67,32 +68,28 @@ def test_text_in_another_form_is_refused(tmp_path, name, message):
         assert preparation.make_records(settings).manifest.documents == 60
 
 
-def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path, capsys):
-    settings = train_sentencepiece.VocabularySettings(
-        input_glob=str(REPORTS / "records_in_corpora"),
-        sp_path=str(tmp_path / "m.model"),
-    )
-    train_sentencepiece.main(
-        settings
-    )  # without a size: as many pieces as the text allows
+def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path):
+    program, path = "xlnet data vocabulary", str(tmp_path / "m.model")
+    text = REPORTS / "records_in_corpora"
+    # without a size: as many pieces as the text allows
+    done = command.succeed(program, input_glob=text, sp_path=path)
     import sentencepiece
 
-    model = sentencepiece.SentencePieceProcessor(model_file=settings.sp_path)
+    model = sentencepiece.SentencePieceProcessor(model_file=path)
     assert model.unk_id() in model.encode("{")
-    assert f"m.model: {model.vocab_size()} pieces" in capsys.readouterr().out
+    assert f"m.model: {model.vocab_size()} pieces" in done.stdout
     for name, message in (
         ("m.model", "m.model, which exists, expected a new file"),
         ("m.model/n.model", "sp_path: found .*m.model, which cannot"),
         ("n.model", "expected a size that the text allows"),
     ):
-        with pytest.raises(errors.UserError, match=message):
-            train_sentencepiece.main(
-                dataclasses.replace(
-                    settings,
-                    vocab_size=model.vocab_size() + 1,
-                    sp_path=str(tmp_path / name),
-                )
-            )
+        line = command.refused(
+            program,
+            input_glob=text,
+            sp_path=tmp_path / name,
+            vocab_size=model.vocab_size() + 1,
+        )
+        assert re.search(message, line)
 
 
 @pytest.mark.parametrize("is_input", [False, True])

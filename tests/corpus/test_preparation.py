@@ -10,9 +10,9 @@ import threading
 import time
 
 import pytest
+from helpers import command
 from helpers.preparation import make_documents, make_workspace
 
-from xlnet.commands import data as merge_records
 from xlnet.corpus import preparation, processes, reading
 from xlnet.corpus.manifest import Manifest
 from xlnet.settings.data import CorpusSettings
@@ -247,7 +247,7 @@ def test_a_killed_worker_is_named_and_costs_nothing_that_is_finished(
 # Several machines.
 
 
-def test_tasks_are_merged(settings, small_pieces, capsys):
+def test_tasks_are_merged(settings, small_pieces):
     shared = moved(settings, "shared", num_task=2, num_streams=2)
     os.makedirs(shared.save_dir)
     with pytest.raises(UserError, match="found nothing, expected task-00000-of-00002"):
@@ -264,8 +264,8 @@ def test_tasks_are_merged(settings, small_pieces, capsys):
         preparation.merge(shared.save_dir)
     shutil.rmtree(os.path.join(shared.save_dir, "task-00001-of-00002"))
     preparation.make_records(dataclasses.replace(shared, task=1))
-    merge_records.merge(merge_records.RecordsSettings(shared.save_dir))
-    assert "streams 4 x " in capsys.readouterr().out
+    done = command.succeed("xlnet data merge", input=shared.save_dir)
+    assert "streams 4 x " in done.stdout
     merged = Manifest.read(shared.save_dir)
     merged.verify(shared.save_dir)
     assert merged.documents == 12
@@ -277,7 +277,7 @@ def test_tasks_are_merged(settings, small_pieces, capsys):
         preparation.make_records(dataclasses.replace(shared, num_task=3))
 
 
-def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path, capsys):
+def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path):
     """The tasks have a .gz file each, one of a fifth of the other's text."""
     with open(workspace.path("text.txt"), "rb") as f:
         text = f.read()
@@ -286,7 +286,7 @@ def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path, capsys):
     for task in range(2):
         shared = dict(input_glob=str(tmp_path / "*.gz"), num_task=2, num_streams=2)
         preparation.make_records(dataclasses.replace(settings, task=task, **shared))
-    merge_records.merge(merge_records.RecordsSettings(settings.save_dir))
+    done = command.succeed("xlnet data merge", input=settings.save_dir)
     merged = Manifest.read(settings.save_dir)
     lengths = [stream["windows"] for stream in merged.streams]
     kept = merged.num_streams * merged.windows_per_stream / sum(lengths)
@@ -294,7 +294,7 @@ def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path, capsys):
         1 - merged.dropped / merged.tokens == pytest.approx(kept, abs=0.05)
         and kept < 0.4
     )
-    assert " sequences left out to make streams equal, " in capsys.readouterr().out
+    assert " sequences left out to make streams equal, " in done.stdout
 
 
 @pytest.mark.slow

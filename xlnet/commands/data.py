@@ -3,8 +3,7 @@
 import dataclasses
 import logging
 import shlex
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xlnet.commands import cli, pretrain
 from xlnet.settings.data import CorpusSettings
@@ -34,7 +33,7 @@ class RecordsSettings(Settings):
     )
 
 
-def make(settings: CorpusSettings) -> None:
+def make() -> None:
     """Makes pretraining records from text.
 
     Input is text, a sentence a line, a blank line between documents; <eop> may end a line that ends
@@ -51,9 +50,16 @@ def make(settings: CorpusSettings) -> None:
       xlnet data make --config=base_8gpus --input_glob=text --sp_path=spiece.model \\
           --save_dir=records
     """
-    from xlnet.corpus import preparation
+    with cli.command(
+        CorpusSettings,
+        about=make.__doc__,
+        unused=cli.UNUSED,
+        preset_table="pretrain",
+        elsewhere=pretrain.GROUPS,
+    ) as line:
+        from xlnet.corpus import preparation
 
-    show(preparation.make_records(settings))
+        show(preparation.make_records(with_streams(line)))
 
 
 def show(summary: "preparation.Summary") -> None:
@@ -75,9 +81,10 @@ def show(summary: "preparation.Summary") -> None:
     print(f"records: {summary.directory}")
 
 
-def with_streams(settings: CorpusSettings, preset: Mapping[str, Any]) -> CorpusSettings:
+def with_streams(line: cli.CommandLine) -> CorpusSettings:
     """The settings with as many text streams as a batch of the preset of `--config` has rows."""
-    count = preset.get("train_batch_size")
+    settings: CorpusSettings = line.settings[0]
+    count = line.preset.get("train_batch_size")
     if not count or settings.num_streams:
         return settings
     if settings.bi_data and count % 2:  # streams of both directions come in pairs
@@ -85,7 +92,7 @@ def with_streams(settings: CorpusSettings, preset: Mapping[str, Any]) -> CorpusS
     return dataclasses.replace(settings, num_streams=count)
 
 
-def beam(settings: CorpusSettings, runner: BeamSettings) -> None:
+def beam() -> None:
     """Makes the records of xlnet data make, byte for byte, with Apache Beam.
 
     It needs Apache Beam, here and on the workers: pip install 'apache-beam[dask]>=2.50'. Input and
@@ -98,69 +105,6 @@ def beam(settings: CorpusSettings, runner: BeamSettings) -> None:
           --sp_path=spiece.model --num_streams=4096 \\
           --beam_options='--runner=DataflowRunner --project=mine --region=europe-west4'
     """
-    try:
-        from apache_beam.options.pipeline_options import PipelineOptions
-
-        from xlnet.corpus import beam as pipeline
-    except ImportError:
-        remedy = "pip install 'apache-beam[dask]>=2.50'"
-        raise wrong("Apache Beam", "none", "an installed one", remedy) from None
-    # Beam's own options are one string, as in a shell.
-    try:
-        options = shlex.split(runner.beam_options)
-    except ValueError as e:
-        found = f"{runner.beam_options} ({e})"
-        raise wrong("beam_options", found, "options as in a shell") from None
-    # Tracebacks of what is tried again, or is raised again below.
-    for name in ("apache_beam.runners.common", "distributed", "distributed.client"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    show(pipeline.make_records(settings, PipelineOptions(options)))
-
-
-def merge(settings: RecordsSettings) -> None:
-    """Merges the records of several machines, each of xlnet data make --task=K --num_task=N.
-
-    Examples:
-      xlnet data merge --input=shared/records
-    """
-    from xlnet.corpus import preparation
-
-    summary = preparation.merge(settings.input)
-    show(summary)
-    merged = summary.manifest
-    kept = merged.num_streams * merged.windows_per_stream
-    left_out = sum(stream["windows"] for stream in merged.streams) - kept
-    percent = 100 * left_out / (kept + left_out)
-    print(
-        f"{left_out} sequences left out to make streams equal, {percent:.1f} % of all"
-    )
-
-
-def verify(settings: RecordsSettings) -> None:
-    """Compares pretraining records with the checksums of their manifest.
-
-    Examples:
-      xlnet data verify --input=records
-    """
-    from xlnet.corpus.manifest import Manifest
-
-    Manifest.read(settings.input, "input").verify(settings.input, "input")
-    print(f"records in {settings.input} agree with their checksums")
-
-
-def run_make() -> None:
-    with cli.command(
-        CorpusSettings,
-        about=make.__doc__,
-        unused=cli.UNUSED,
-        preset_table="pretrain",
-        elsewhere=pretrain.GROUPS,
-    ) as line:
-        (settings,) = line.settings
-        make(with_streams(settings, line.preset))
-
-
-def run_beam() -> None:
     with cli.command(
         CorpusSettings,
         BeamSettings,
@@ -168,15 +112,56 @@ def run_beam() -> None:
         preset_table="pretrain",
         elsewhere=pretrain.GROUPS,
     ) as line:
-        settings, runner = line.settings
-        beam(with_streams(settings, line.preset), runner)
+        _, runner = line.settings
+        try:
+            from apache_beam.options.pipeline_options import PipelineOptions
+
+            from xlnet.corpus import beam as pipeline
+        except ImportError:
+            remedy = "pip install 'apache-beam[dask]>=2.50'"
+            raise wrong("Apache Beam", "none", "an installed one", remedy) from None
+        # Beam's own options are one string, as in a shell.
+        try:
+            options = shlex.split(runner.beam_options)
+        except ValueError as e:
+            found = f"{runner.beam_options} ({e})"
+            raise wrong("beam_options", found, "options as in a shell") from None
+        # Tracebacks of what is tried again, or is raised again below.
+        for name in ("apache_beam.runners.common", "distributed", "distributed.client"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+        show(pipeline.make_records(with_streams(line), PipelineOptions(options)))
 
 
-def run_merge() -> None:
+def merge() -> None:
+    """Merges the records of several machines, each of xlnet data make --task=K --num_task=N.
+
+    Examples:
+      xlnet data merge --input=shared/records
+    """
     with cli.command(RecordsSettings, about=merge.__doc__) as line:
-        merge(*line.settings)
+        settings: RecordsSettings = line.settings[0]
+        from xlnet.corpus import preparation
+
+        summary = preparation.merge(settings.input)
+        show(summary)
+        merged = summary.manifest
+        kept = merged.num_streams * merged.windows_per_stream
+        left_out = sum(stream["windows"] for stream in merged.streams) - kept
+        percent = 100 * left_out / (kept + left_out)
+        print(
+            f"{left_out} sequences left out to make streams equal, {percent:.1f} % of all"
+        )
 
 
-def run_verify() -> None:
+def verify() -> None:
+    """Compares pretraining records with the checksums of their manifest.
+
+    Examples:
+      xlnet data verify --input=records
+    """
     with cli.command(RecordsSettings, about=verify.__doc__) as line:
-        verify(*line.settings)
+        settings: RecordsSettings = line.settings[0]
+        from xlnet.corpus.manifest import Manifest
+
+        Manifest.read(settings.input, "input").verify(settings.input, "input")
+        print(f"records in {settings.input} agree with their checksums")

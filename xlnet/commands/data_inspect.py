@@ -64,7 +64,7 @@ class MaskSettings(TargetSettings):
             raise wrong("mask_mode", found, "another")
 
 
-def inspect(settings: InspectionSettings) -> None:
+def inspect() -> None:
     """Shows pretraining records as xlnet pretrain will see them.
 
     Targets and factorization orders are those that training samples with the same settings: seed,
@@ -75,42 +75,50 @@ def inspect(settings: InspectionSettings) -> None:
       xlnet data inspect --input=records --num_predict=85
       xlnet data inspect --input=records --config=model/run.json
     """
-    system.import_tensorflow()
-    import tensorflow.compat.v1 as tf
+    with cli.command(
+        InspectionSettings,
+        about=inspect.__doc__,
+        preset_table="pretrain",
+        elsewhere=pretrain.GROUPS,
+    ) as line:
+        settings: InspectionSettings = line.settings[0]
+        system.import_tensorflow()
+        import tensorflow.compat.v1 as tf
 
-    from xlnet.corpus import input_pipeline
-    from xlnet.corpus.manifest import Manifest
-    from xlnet.corpus.tokenizer import Tokenizer
-    from xlnet.pretraining import objectives, resolve
+        from xlnet.corpus import input_pipeline
+        from xlnet.corpus.manifest import Manifest
+        from xlnet.corpus.tokenizer import Tokenizer
+        from xlnet.pretraining import objectives, resolve
 
-    if settings.own_module:
-        own_modules.load(settings.own_module, "own_module")
-    if not objectives.find(settings.objective).samples_targets:
-        found = f"{settings.objective}, which chooses its own targets"
-        raise wrong("objective", found, "permutation")
-    manifest = Manifest.read(settings.input, "input")
-    # the settings have all of a run's that are read
-    run = cast(PretrainingSettings, settings)
-    permutation = resolve.choose_permutation(run, manifest)
-    tokenizer = Tokenizer(os.path.join(settings.input, manifest.sp_model))
-    # Sequences, targets and orders come from the trainer's input pipeline: what is shown is exactly
-    # what is trained on. The first two streams are of both directions, if there are both.
-    print(_LEGEND)
-    for stream in range(min(2, manifest.num_streams)):
-        with tf.Graph().as_default(), tf.Session() as session:
-            batches = input_pipeline.pretraining_batches(
-                settings.input,
-                manifest,
-                batch_size=1,
-                start_step=stream * manifest.windows_per_stream,
-                permutation=permutation,
-                tokenizer=tokenizer,
-                seed=settings.seed,
-            )
-            batch = session.run(tf.data.make_one_shot_iterator(batches).get_next())
-        sequence = {name: values[0] for name, values in batch.items()}
-        print(f"stream {stream}, sequence 0")
-        print(as_text(sequence, tokenizer, manifest.reuse_len) + "\n")
+        if settings.own_module:
+            own_modules.load(settings.own_module, "own_module")
+        if not objectives.find(settings.objective).samples_targets:
+            found = f"{settings.objective}, which chooses its own targets"
+            raise wrong("objective", found, "permutation")
+        manifest = Manifest.read(settings.input, "input")
+        # the settings have all of a run's that are read
+        run = cast(PretrainingSettings, settings)
+        permutation = resolve.choose_permutation(run, manifest)
+        tokenizer = Tokenizer(os.path.join(settings.input, manifest.sp_model))
+        # Sequences, targets and orders come from the trainer's input pipeline: what is shown is
+        # exactly what is trained on. The first two streams are of both directions, if there are
+        # both.
+        print(_LEGEND)
+        for stream in range(min(2, manifest.num_streams)):
+            with tf.Graph().as_default(), tf.Session() as session:
+                batches = input_pipeline.pretraining_batches(
+                    settings.input,
+                    manifest,
+                    batch_size=1,
+                    start_step=stream * manifest.windows_per_stream,
+                    permutation=permutation,
+                    tokenizer=tokenizer,
+                    seed=settings.seed,
+                )
+                batch = session.run(tf.data.make_one_shot_iterator(batches).get_next())
+            sequence = {name: values[0] for name, values in batch.items()}
+            print(f"stream {stream}, sequence 0")
+            print(as_text(sequence, tokenizer, manifest.reuse_len) + "\n")
 
 
 def as_text(sequence: dict[str, Any], tokenizer: "Tokenizer", reuse_len: int) -> str:
@@ -150,54 +158,41 @@ def as_text(sequence: dict[str, Any], tokenizer: "Tokenizer", reuse_len: int) ->
     return "\n".join(lines)
 
 
-def masks(settings: MaskSettings) -> None:
+def masks() -> None:
     """Plots the attention masks of both streams for a text.
 
     Examples:
       xlnet plot masks --spiece_model_file=spiece.model --text='A name is bound in a block.' \\
           --output=masks.png
     """
-    system.import_tensorflow()
-    from xlnet.corpus.permutation import Permutation
-    from xlnet.corpus.tokenizer import Tokenizer
-    from xlnet.plots import masks as plots
-
-    if settings.own_module:
-        own_modules.load(settings.own_module, "own_module")
-    tokenizer = Tokenizer(settings.spiece_model_file)
-    permutation = Permutation(
-        reuse_len=0,
-        num_predict=settings.num_predict or _MOST_TOKENS,
-        perm_size=settings.perm_size or _MOST_TOKENS,
-        mask_alpha=settings.mask_alpha,
-        mask_beta=settings.mask_beta,
-        mask_mode=settings.mask_mode,
-        max_ngram=settings.max_ngram,
-        factorization_order=settings.factorization_order,
-    )
-    permutation.check(2 * _MOST_TOKENS)
-    excerpt = plots.of_text(
-        settings.text, tokenizer, permutation, settings.seed, _MOST_TOKENS
-    )
-    plots.draw_masks(settings.output, excerpt, _PLOTTED_MEMORY)
-    print(f"written: {settings.output}")
-
-
-def run() -> None:
-    with cli.command(
-        InspectionSettings,
-        about=inspect.__doc__,
-        preset_table="pretrain",
-        elsewhere=pretrain.GROUPS,
-    ) as line:
-        inspect(*line.settings)
-
-
-def run_masks() -> None:
     with cli.command(
         MaskSettings,
         about=masks.__doc__,
         preset_table="pretrain",
         elsewhere=pretrain.GROUPS,
     ) as line:
-        masks(*line.settings)
+        settings: MaskSettings = line.settings[0]
+        system.import_tensorflow()
+        from xlnet.corpus.permutation import Permutation
+        from xlnet.corpus.tokenizer import Tokenizer
+        from xlnet.plots import masks as plots
+
+        if settings.own_module:
+            own_modules.load(settings.own_module, "own_module")
+        tokenizer = Tokenizer(settings.spiece_model_file)
+        permutation = Permutation(
+            reuse_len=0,
+            num_predict=settings.num_predict or _MOST_TOKENS,
+            perm_size=settings.perm_size or _MOST_TOKENS,
+            mask_alpha=settings.mask_alpha,
+            mask_beta=settings.mask_beta,
+            mask_mode=settings.mask_mode,
+            max_ngram=settings.max_ngram,
+            factorization_order=settings.factorization_order,
+        )
+        permutation.check(2 * _MOST_TOKENS)
+        excerpt = plots.of_text(
+            settings.text, tokenizer, permutation, settings.seed, _MOST_TOKENS
+        )
+        plots.draw_masks(settings.output, excerpt, _PLOTTED_MEMORY)
+        print(f"written: {settings.output}")

@@ -72,40 +72,42 @@ class VocabularySettings(InputSettings):
     )
 
 
-def main(settings: VocabularySettings) -> None:
-    from xlnet.corpus import reading
-    from xlnet.corpus.tokenizer import Tokenizer, describe, description_path
+def run() -> None:
+    with cli.command(VocabularySettings, about=__doc__) as line:
+        settings: VocabularySettings = line.settings[0]
+        from xlnet.corpus import reading
+        from xlnet.corpus.tokenizer import Tokenizer, describe, description_path
 
-    # What is not given follows from the language.
-    keep_accents = settings.keep_accents
-    if keep_accents is None:
-        keep_accents = settings.language != "english"
-    coverage = 0.9995 if settings.language in _MANY_CHARACTERS else 0.99995
-    # Reading may take minutes, so it is checked first that the target can be written.
-    files.check_output(settings.sp_path, (), "sp_path")
-    for path in (settings.sp_path, description_path(settings.sp_path)):
-        if os.path.exists(path):
-            raise wrong("sp_path", f"{path}, which exists", "a new file")
-    paths = reading.find_files(settings.input_glob)
-    chunks = reading.cut(dict(zip(paths, files.sizes(paths))))
-    sentences, number = draw(read_sentences(chunks, settings, keep_accents))
-    if not sentences:
-        raise wrong("input_glob", f"no text in {settings.input_glob}", "sentences")
-    counted = f"{len(paths)} files, {number} sentences"
-    print(f"{counted}; training on {len(sentences)}", flush=True)
-    model = train(sentences, settings, coverage)
-    # The description is written first, as a model without one is taken for a released one.
-    digest = hashlib.sha256(model).hexdigest()
-    describe(settings.sp_path, digest, settings.uncased, keep_accents)
-    with files.writing(settings.sp_path) as f:
-        f.write(model)
-    made = Tokenizer(settings.sp_path)
-    case = "uncased" if made.uncased else "cased"
-    accents = "kept" if made.keep_accents else "stripped"
-    print(
-        f"{settings.sp_path}: {made.vocab_size} pieces, {case}, accents {accents}, "
-        f"character coverage {coverage:g}"
-    )
+        # What is not given follows from the language.
+        keep_accents = settings.keep_accents
+        if keep_accents is None:
+            keep_accents = settings.language != "english"
+        coverage = 0.9995 if settings.language in _MANY_CHARACTERS else 0.99995
+        # Reading may take minutes, so it is checked first that the target can be written.
+        files.check_output(settings.sp_path, (), "sp_path")
+        for path in (settings.sp_path, description_path(settings.sp_path)):
+            if os.path.exists(path):
+                raise wrong("sp_path", f"{path}, which exists", "a new file")
+        paths = reading.find_files(settings.input_glob)
+        chunks = reading.cut(dict(zip(paths, files.sizes(paths))))
+        sentences, number = draw(read_sentences(chunks, settings, keep_accents))
+        if not sentences:
+            raise wrong("input_glob", f"no text in {settings.input_glob}", "sentences")
+        counted = f"{len(paths)} files, {number} sentences"
+        print(f"{counted}; training on {len(sentences)}", flush=True)
+        model = train(sentences, settings, coverage)
+        # The description is written first, as a model without one is taken for a released one.
+        digest = hashlib.sha256(model).hexdigest()
+        describe(settings.sp_path, digest, settings.uncased, keep_accents)
+        with files.writing(settings.sp_path) as f:
+            f.write(model)
+        made = Tokenizer(settings.sp_path)
+        case = "uncased" if made.uncased else "cased"
+        accents = "kept" if made.keep_accents else "stripped"
+        print(
+            f"{settings.sp_path}: {made.vocab_size} pieces, {case}, accents {accents}, "
+            f"character coverage {coverage:g}"
+        )
 
 
 def read_sentences(
@@ -183,8 +185,3 @@ def train(
         expected = f"a size that the text allows: {said.strip()}"
         raise wrong("vocab_size", vocab_size or _VOCAB_SIZE, expected) from None
     return model.getvalue()
-
-
-def run() -> None:
-    with cli.command(VocabularySettings, about=__doc__) as line:
-        main(*line.settings)

@@ -8,7 +8,6 @@ from xlnet.commands import cli
 from xlnet.settings.devices import DeviceSettings, TaskDeviceSettings
 from xlnet.settings.finetuning import (
     ClassifierSettings,
-    FineTuningSettings,
     SpanSettings,
     TaggerSettings,
     TaskOptimizationSettings,
@@ -16,21 +15,6 @@ from xlnet.settings.finetuning import (
 )
 from xlnet.settings.network import NetworkSettings
 from xlnet.support import system
-
-
-def main(
-    settings: FineTuningSettings,
-    network: NetworkSettings,
-    optimization: TaskOptimizationSettings,
-    device: TaskDeviceSettings,
-    given: frozenset[str],
-) -> None:
-    system.import_tensorflow()
-    from xlnet.finetuning.fine_tune import fine_tune
-
-    if "use_tpu" in given:  # as on the original's command lines for TPUs
-        device = dataclasses.replace(device, num_core_per_host=1)
-    fine_tune(settings, network, optimization, device.devices(), given)
 
 
 def classify() -> None:
@@ -96,4 +80,9 @@ def _run(group: type[TaskSettings], about: str | None) -> None:
         elsewhere=(DeviceSettings,),  # a preset may have them, without effect
     ) as line:
         settings, network, optimization, device = line.settings
-        main(settings, network, optimization, device, line.given)
+        system.import_tensorflow()
+        from xlnet.finetuning.fine_tune import fine_tune
+
+        if "use_tpu" in line.given:  # as on the original's command lines for TPUs
+            device = dataclasses.replace(device, num_core_per_host=1)
+        fine_tune(settings, network, optimization, device.devices(), line.given)

@@ -21,11 +21,11 @@ class Command(NamedTuple):
 _TABLE = """
 Pretraining data
 data vocabulary | data_vocabulary.run | train a SentencePiece vocabulary
-data make | data.run_make | turn text into records
-data beam | data.run_beam | turn text into records with Apache Beam
-data merge | data.run_merge | merge the records of several machines
-data inspect | data_inspect.run | show records as text and counts
-data verify | data.run_verify | compare records with their checksums
+data make | data.make | turn text into records
+data beam | data.beam | turn text into records with Apache Beam
+data merge | data.merge | merge the records of several machines
+data inspect | data_inspect.inspect | show records as text and counts
+data verify | data.verify | compare records with their checksums
 
 Training
 pretrain | pretrain.run | pretrain on records
@@ -45,7 +45,7 @@ export | exchange.run_export | write a SavedModel
 convert | exchange.run_convert | convert from and to Hugging Face
 
 Plots
-plot masks | data_inspect.run_masks | attention masks of both streams
+plot masks | data_inspect.masks | attention masks of both streams
 plot curves | plot.run_curves | learning curves of one or several runs
 plot attention | plot.run_attention | attention of a network in a text
 

@@ -27,14 +27,11 @@ class SampleSettings:
     output: str = required("directory for the sample")
 
 
-def main(settings: SampleSettings) -> None:
-    with zipfile.ZipFile(SAMPLE) as archive:
-        for name in archive.namelist():
-            path = os.path.join(settings.output, name)
-            files.write_text(path, archive.read(name).decode("utf-8"))
-            print(f"written: {path}")
-
-
 def run() -> None:
     with cli.command(SampleSettings, about=__doc__) as line:
-        main(*line.settings)
+        settings: SampleSettings = line.settings[0]
+        with zipfile.ZipFile(SAMPLE) as archive:
+            for name in archive.namelist():
+                path = os.path.join(settings.output, name)
+                files.write_text(path, archive.read(name).decode("utf-8"))
+                print(f"written: {path}")
