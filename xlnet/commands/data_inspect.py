@@ -2,7 +2,7 @@
 
 import dataclasses
 import os
-from typing import TYPE_CHECKING, Any, Optional, cast
+from typing import TYPE_CHECKING, Any, Optional
 
 from xlnet.commands import cli, pretrain
 from xlnet.commands.plot import check_png
@@ -81,7 +81,7 @@ def inspect() -> None:
         preset_table="pretrain",
         elsewhere=pretrain.GROUPS,
     ) as line:
-        settings: InspectionSettings = line.settings[0]
+        (settings,) = line.settings  # which have all of a run's that are read
         system.import_tensorflow()
         import tensorflow.compat.v1 as tf
 
@@ -96,9 +96,9 @@ def inspect() -> None:
             found = f"{settings.objective}, which chooses its own targets"
             raise wrong("objective", found, "permutation")
         manifest = Manifest.read(settings.input, "input")
-        # the settings have all of a run's that are read
-        run = cast(PretrainingSettings, settings)
-        permutation = resolve.choose_permutation(run, manifest)
+        permutation = resolve.choose_permutation(
+            settings, manifest.seq_len, manifest.reuse_len
+        )
         tokenizer = Tokenizer(os.path.join(settings.input, manifest.sp_model))
         # Sequences, targets and orders come from the trainer's input pipeline: what is shown is
         # exactly what is trained on. The first two streams are of both directions, if there are
@@ -171,26 +171,21 @@ def masks() -> None:
         preset_table="pretrain",
         elsewhere=pretrain.GROUPS,
     ) as line:
-        settings: MaskSettings = line.settings[0]
+        (settings,) = line.settings
         system.import_tensorflow()
-        from xlnet.corpus.permutation import Permutation
         from xlnet.corpus.tokenizer import Tokenizer
         from xlnet.plots import masks as plots
+        from xlnet.pretraining import resolve
 
         if settings.own_module:
             own_modules.load(settings.own_module, "own_module")
         tokenizer = Tokenizer(settings.spiece_model_file)
-        permutation = Permutation(
-            reuse_len=0,
+        shown = dataclasses.replace(
+            settings,
             num_predict=settings.num_predict or _MOST_TOKENS,
             perm_size=settings.perm_size or _MOST_TOKENS,
-            mask_alpha=settings.mask_alpha,
-            mask_beta=settings.mask_beta,
-            mask_mode=settings.mask_mode,
-            max_ngram=settings.max_ngram,
-            factorization_order=settings.factorization_order,
         )
-        permutation.check(2 * _MOST_TOKENS)
+        permutation = resolve.choose_permutation(shown, 2 * _MOST_TOKENS, reuse_len=0)
         excerpt = plots.of_text(
             settings.text, tokenizer, permutation, settings.seed, _MOST_TOKENS
         )

@@ -85,7 +85,9 @@ def resolve(
     objective = objectives.find(settings.objective)
     if objective.needs_mask_id and tokenizer.mask_id is None:
         raise wrong(tokenizer.path, "no <mask>", "one", f"--objective={objective.name}")
-    permutation = choose_permutation(settings, manifest, objective.samples_targets)
+    permutation = choose_permutation(
+        settings, manifest.seq_len, manifest.reuse_len, objective.samples_targets
+    )
 
     # Write down what the run is.
     digests = {"record_info_dir": manifest.digest}
@@ -290,20 +292,20 @@ def _check_same(
 
 
 def choose_permutation(
-    settings: PretrainingSettings, manifest: Manifest, is_read: bool = True
+    settings: PretrainingSettings, seq_len: int, reuse_len: int, is_read: bool = True
 ) -> Permutation:
     """The rule for sampling targets. Lengths that are not given follow from those of the records,
     so whoever goes on with the weights may have longer ones.
 
     Args:
       settings: of the run.
-      manifest: of the records.
+      seq_len: of the records.
+      reuse_len: of the records.
       is_read: whether the targets are used; if not, one is sampled.
 
     Raises:
       UserError: more targets than a sequence can have, or no such factorization order.
     """
-    seq_len, reuse_len = manifest.seq_len, manifest.reuse_len
     num_predict = settings.num_predict or max(1, seq_len // 6)
     permutation = Permutation(
         reuse_len=reuse_len,
