@@ -99,15 +99,15 @@ def command(
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with _showing_log() as console, errors.translated_errors():
-            _define(values, groups, unused)
+            fields = settings_of(groups)
+            _define(values, fields, unused)
             if {"-h", "-help", "--help", "--helpfull"} & set(sys.argv[1:]):
-                text = _help_text(values, program, about, settings_of(groups))
-                print(text, flush=True)
+                print(_help_text(values, program, about, fields), flush=True)
                 sys.exit(0)
-            given = _parse(values, groups, positional)
+            given = _parse(values, fields, positional)
             if values.config:
                 preset = presets.read(values.config, "config", preset_table)
-                given |= _take_preset(values, preset, given, groups, elsewhere)
+                given |= _take_preset(values, preset, given, fields, elsewhere)
             # Where the result goes to the standard output, the log does not.
             if "output" in values and files.is_standard_output(values.output):
                 console.has_stdout = False
@@ -193,11 +193,8 @@ def by_help_group(fields: Fields) -> dict[str, list[str]]:
     return groups
 
 
-def _define(
-    values: flags.FlagValues, groups: Sequence[type], unused: Sequence[str]
-) -> None:
+def _define(values: flags.FlagValues, fields: Fields, unused: Sequence[str]) -> None:
     """Makes the flags, in absl's modules by the titles of their groups."""
-    fields = settings_of(groups)
     for title, names in by_help_group(fields).items():
         how: dict[str, Any] = {"flag_values": values, "module_name": title}
         for name in names:
@@ -223,9 +220,7 @@ def _define(
     )
 
 
-def _parse(
-    values: flags.FlagValues, groups: Sequence[type], positional: str
-) -> set[str]:
+def _parse(values: flags.FlagValues, fields: Fields, positional: str) -> set[str]:
     """Gives the flags their values on the command line; returns the names of those there."""
     stray = values(sys.argv)[1:]
     present = {name for name in values if values[name].present}
@@ -235,7 +230,6 @@ def _parse(
         raise flags.Error(
             f"unexpected argument '{stray[0]}'; flags are written --name=value"
         )
-    fields = settings_of(groups)
     for name in ("config", *fields):
         value: Any = values[name].value
         # no shell does it after a flag's =
@@ -258,18 +252,18 @@ def _take_preset(
     values: flags.FlagValues,
     preset: Mapping[str, Any],
     present: set[str],
-    groups: Sequence[type],
+    fields: Fields,
     elsewhere: Sequence[type],
 ) -> set[str]:
     """Gives flags the values of the JSON file `--config`, unless they, or alternatives to them,
     are `present` on the command line; returns their names."""
     source = f"config {values.config}"
-    fields, others = settings_of(groups), settings_of(elsewhere)
+    ignored = {"about", *UNUSED, *settings_of(elsewhere)}
     taken = set()
     for name, value in preset.items():
-        if name not in fields and name in ("about", *UNUSED, *others):
-            continue
         if name not in fields:
+            if name in ignored:
+                continue
             raise wrong(source, f"'{name}'", "settings of this program")
         check_value(fields[name], value, source)
         other = fields[name].metadata["instead_of"]
