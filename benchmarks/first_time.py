@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.multiclass import OneVsRestClassifier
 
 from xlnet.commands import cli
-from xlnet.settings.fields import setting
+from xlnet.settings.fields import Settings, setting
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.support import files
 from xlnet.tasks import known
@@ -37,7 +37,7 @@ ROWS = 500  # of a setting; other numbers are in `settings_in`
 
 
 @dataclasses.dataclass(frozen=True)
-class Arguments:
+class Arguments(Settings):
     """first_time.py: where the data and the sample's model are."""
 
     data: str = setting("shared/data", "directory of the sets")

@@ -25,7 +25,7 @@ from repository import ROOT
 from work import WORKS
 
 from xlnet.commands import cli
-from xlnet.settings.fields import setting
+from xlnet.settings.fields import Settings, setting
 from xlnet.settings.network import XLNetConfig
 from xlnet.support.errors import UserError, wrong
 
@@ -35,7 +35,7 @@ OURS = "this library"
 
 
 @dataclasses.dataclass(frozen=True)
-class BenchmarkSettings:
+class BenchmarkSettings(Settings):
     """run.py: what to time, how often."""
 
     model_config_path: str = setting(

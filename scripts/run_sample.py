@@ -14,7 +14,7 @@ from recipes import ROOT, stage
 
 from xlnet.commands import cli
 from xlnet.corpus.tokenizer import Tokenizer
-from xlnet.settings.fields import setting
+from xlnet.settings.fields import Settings, setting
 from xlnet.support import files
 
 VOCAB_SIZE = 1000  # so small a text has too few examples of rarer pieces
@@ -52,7 +52,7 @@ EXPECTED = {
 
 
 @dataclasses.dataclass(frozen=True)
-class SampleSettings:
+class SampleSettings(Settings):
     """run_sample.py: where to, and how long."""
 
     out_dir: str = setting("sample_run", "directory for everything that is made")

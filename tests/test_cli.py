@@ -13,12 +13,12 @@ from helpers.paths import ROOT
 PROGRAM = """
 import dataclasses, logging, time
 from xlnet.commands import cli
-from xlnet.settings.fields import setting
+from xlnet.settings import fields
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class Settings(fields.Settings):
     \"\"\"program.py: a program.\"\"\"
-    seconds: float = setting(0.0, "seconds to run")
+    seconds: float = fields.setting(0.0, "seconds to run")
 
 def main(settings):
     log = logging.getLogger("xlnet.some.module")

@@ -68,7 +68,7 @@ class CommandLine:
 
 @contextlib.contextmanager
 def command(
-    *groups: type,
+    *groups: type[Settings],
     about: str | None,
     unused: Sequence[str] = (),
     positional: str = "",
@@ -188,29 +188,28 @@ def by_help_group(fields: Fields) -> dict[str, list[str]]:
     groups: dict[str, list[str]] = {}
     for group in HelpGroup:
         for name, field in fields.items():
-            if (field.metadata["help_group"] or HelpGroup.OTHER) is group:
+            if field.metadata["help_group"] is group:
                 groups.setdefault(group.value, []).append(name)
     return groups
 
 
 def _define(values: flags.FlagValues, fields: Fields, unused: Sequence[str]) -> None:
     """Makes the flags, in absl's modules by the titles of their groups."""
-    for title, names in by_help_group(fields).items():
+    for name, field in fields.items():
+        title = field.metadata["help_group"].value
         how: dict[str, Any] = {"flag_values": values, "module_name": title}
-        for name in names:
-            field = fields[name]
-            default, meaning = default_of(field), field.metadata["help"]
-            if default is REQUIRED:
-                default, meaning = None, f"(required) {meaning}"
-            define, limits = _DEFINE[setting_type(field)], {}
-            if field.metadata["choices"]:
-                define = flags.DEFINE_enum
-                limits["enum_values"] = field.metadata["choices"]
-            elif field.metadata["minimum"] is not None:
-                limits["lower_bound"] = field.metadata["minimum"]
-            define(name=name, default=default, help=meaning, **limits, **how)
-            for alias in field.metadata["aliases"]:
-                flags.DEFINE_alias(alias, name, **how)
+        default, meaning = default_of(field), field.metadata["help"]
+        if default is REQUIRED:
+            default, meaning = None, f"(required) {meaning}"
+        define, limits = _DEFINE[setting_type(field)], {}
+        if field.metadata["choices"]:
+            define = flags.DEFINE_enum
+            limits["enum_values"] = field.metadata["choices"]
+        elif field.metadata["minimum"] is not None:
+            limits["lower_bound"] = field.metadata["minimum"]
+        define(name=name, default=default, help=meaning, **limits, **how)
+        for alias in field.metadata["aliases"]:
+            flags.DEFINE_alias(alias, name, **how)
     for name in unused:
         if name not in values:
             define = _DEFINE[bool if name in _SWITCHES else str]
@@ -277,8 +276,8 @@ def _take_preset(
     return taken
 
 
-def _collect(values: flags.FlagValues, group: type) -> object:
-    """The settings of a group, checked if the group has `check`."""
+def _collect(values: flags.FlagValues, group: type[Settings]) -> Settings:
+    """The settings of a group, checked."""
     of_group = {}
     for field in dataclasses.fields(group):
         of_group[field.name] = values[field.name].value
@@ -286,12 +285,11 @@ def _collect(values: flags.FlagValues, group: type) -> object:
             meaning = field.metadata["help"]
             raise flags.Error(f"flag --{field.name} is required: {meaning}")
     settings = group(**of_group)
-    if isinstance(settings, Settings):
-        try:
-            settings.check()
-        except UserError as e:
-            e.status = 2  # bad flags
-            raise
+    try:
+        settings.check()
+    except UserError as e:
+        e.status = 2  # bad flags
+        raise
     return settings
 
 

@@ -14,14 +14,14 @@ import os
 import zipfile
 
 from xlnet.commands import cli
-from xlnet.settings.fields import required
+from xlnet.settings.fields import Settings, required
 from xlnet.support import files
 
 SAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sample.zip")
 
 
 @dataclasses.dataclass(frozen=True)
-class SampleSettings:
+class SampleSettings(Settings):
     """xlnet sample: where to."""
 
     output: str = required("directory for the sample")
