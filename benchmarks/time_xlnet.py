@@ -117,7 +117,7 @@ class Loss:
 
 def training_step(work, config, run, inputs, xla):
     """The update, and the loss of the batch."""
-    step = tf.train.get_or_create_global_step()
+    tf.train.get_or_create_global_step()
 
     if work.kind == "pretrain":
         shape = [work.batch, config.n_layer, work.memory, config.d_model]
@@ -133,7 +133,7 @@ def training_step(work, config, run, inputs, xla):
         Loss(work, config, run), inputs, 0, 1, xla=xla
     )
     settings = OptimizationSettings(weight_decay=0.01)
-    train, _ = optimizer.minimize(settings, step, gradients)
+    train, _ = optimizer.minimize(settings, gradients)
     if kept:
         train = tf.group(train, memory.assign(kept["memory"]))
     return train, loss

@@ -46,7 +46,7 @@ def test_golden_trajectories(graph, golden, kind):
         name: tf.placeholder(tf.float32, variables[name].shape) for name in NAMES
     }
     train_op, scalars = optimizer.minimize(
-        settings_of(case.settings[kind]), step, [gradients[name] for name in NAMES]
+        settings_of(case.settings[kind]), [gradients[name] for name in NAMES]
     )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
@@ -84,9 +84,9 @@ def test_golden_pretraining_trajectory(graph, golden, config_name):
     given = {name: feeds[name] for name in names}
     model = xlnet.XLNetModel(config, run, input_mask=None, mems=mems, **given)
     _, loss = pretraining_losses(model, feeds)
+    tf.train.get_or_create_global_step()
     train_op, scalars = optimizer.minimize(
         settings_of(reference["optimizer"]),
-        tf.train.get_or_create_global_step(),
         optimizer.gradients_of(loss),
     )
     weights = {v.op.name: v for v in tf.trainable_variables()}
@@ -115,9 +115,9 @@ def test_golden_pretraining_trajectory(graph, golden, config_name):
 def run_steps(settings, values, gradients, steps=3):
     """Final values after `steps` updates with constant gradients, of EMAs too."""
     variables = variables_of(values)
+    tf.train.get_or_create_global_step()
     train_op, _ = optimizer.minimize(
         settings,
-        tf.train.get_or_create_global_step(),
         [tf.constant(gradients[name]) for name in values],
     )
     with tf.Session() as session:
@@ -197,11 +197,11 @@ def test_a_weight_decays_after_it_was_read(graph):
     weight = tf.get_variable("kernel", initializer=tf.ones([2]), use_resource=True)
     with tf.control_dependencies([tf.numpy_function(lambda: time.sleep(0.5), [], [])]):
         loss = tf.reduce_sum(tf.square(weight.read_value()))
+    tf.train.get_or_create_global_step()
     train_op, _ = optimizer.minimize(
         OptimizationSettings(
             learning_rate=1.0, weight_decay=0.5, decay_method="constant"
         ),
-        tf.train.get_or_create_global_step(),
         optimizer.gradients_of(loss),
     )
     with tf.Session() as session:
@@ -253,13 +253,14 @@ def test_gradients_that_are_not_valid_change_nothing(graph):
 
 def test_steps_that_overflow_are_not_counted(graph):
     """The update after three of them is a run's first: of a full step, and it is the average."""
-    scale, step = optimizer.LossScale(), tf.train.get_or_create_global_step()
+    tf.train.get_or_create_global_step()
+    scale = optimizer.LossScale()
     variables_of({"kernel": np.ones(2, np.float32)})
     gradient = tf.placeholder(tf.float32, [2])
     settings = OptimizationSettings(
         learning_rate=0.1, decay_method="constant", ema_decay=0.9
     )
-    train_op, _ = optimizer.minimize(settings, step, [gradient], scale)
+    train_op, _ = optimizer.minimize(settings, [gradient], scale)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         for value in [np.inf] * 3 + [1e4]:

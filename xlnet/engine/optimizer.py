@@ -11,8 +11,13 @@ from typing import Any
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine.devices import base_name, zeros
-from xlnet.engine.estimator import TrainingRun
+from xlnet.engine.devices import (
+    base_name,
+    mean_over_replicas,
+    replica_index,
+    zeros,
+)
+from xlnet.engine.estimator import EstimatorSpec, TrainingRun
 from xlnet.model import ops
 from xlnet.settings.training import OptimizationSettings
 
@@ -260,6 +265,29 @@ def _state(name: str, value: float) -> tf.Variable:
     )
 
 
+def training_step(
+    run: TrainingRun, batch: dict[str, tf.Tensor], precision: str | None
+) -> tuple[EstimatorSpec, dict[str, tf.Tensor]]:
+    """A step of the replica whose graph is being built; and what `micro_batch_loss` keeps.
+
+    Args:
+      run: whose `micro_batch_loss` is minimized.
+      batch: this replica's part of the global batch, dict of tensors [b,...].
+      precision: of the network.
+    """
+    # Loss and gradients, of each micro-batch. In float16 the loss is scaled, since small gradients
+    # would become 0.
+    first_row = replica_index() * next(iter(batch.values())).shape.as_list()[0]
+    scale = LossScale() if precision == "fp16" else None
+    parts, xla = run.settings.grad_accum_steps, run.devices.xla
+    loss, gradients, kept = loss_and_gradients(run, batch, first_row, parts, scale, xla)
+    # Means over the replicas of all hosts.
+    *gradients, loss = mean_over_replicas([*gradients, loss])
+    # Clipping and update.
+    train_op, scalars = minimize(run.optimization, gradients, scale)
+    return EstimatorSpec(loss, train_op, scalars), kept
+
+
 def gradients_of(loss: tf.Tensor) -> list[tf.Tensor]:
     """Dense gradients of `loss` for `tf.trainable_variables()`; a ValueError names those that no
     gradient reaches."""
@@ -365,7 +393,6 @@ def _gradients(loss: tf.Tensor, scale: LossScale | None) -> list[tf.Tensor]:
 
 def minimize(
     settings: OptimizationSettings,
-    step: tf.Variable,
     gradients: Sequence[tf.Tensor],
     loss_scale: LossScale | None = None,
 ) -> tuple[tf.Operation, dict[str, Any]]:
@@ -373,13 +400,12 @@ def minimize(
 
     Args:
       settings: of the optimizer.
-      step: the global step.
       gradients: for `tf.trainable_variables()`: those of the global batch, equal on every replica.
       loss_scale: by whose value these gradients are multiplied, or None.
 
     Returns:
-      train_op (which also increments `step`), a dict of the scalars learning_rate, gradient_norm
-      (before clipping) and gradient_scale.
+      train_op (which also increments the global step), a dict of the scalars learning_rate,
+      gradient_norm (before clipping) and gradient_scale.
     """
     # Clipping, of the gradients without the loss scale. Where one overflowed, the norm is not
     # finite: the update changes nothing then, and the scale is halved.
@@ -400,6 +426,7 @@ def minimize(
                 clipped[number] *= settings.lr_layer_decay_rate ** (n_layer - 1 - layer)
 
     # The update.
+    step = tf.train.get_global_step()
     rate = learning_rate(settings, step)
     updates = loss_scale.updates if loss_scale else step
     adam = AdamW(settings, rate, updates, n_layer, is_valid)

@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.corpus import input_pipeline
 from xlnet.engine import optimizer
-from xlnet.engine.devices import Devices, mean_over_replicas, replica_index
+from xlnet.engine.devices import Devices
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.engine.optimizer import layer_of
 from xlnet.finetuning.data import TaskData
@@ -79,24 +79,9 @@ class FineTuningRun(TaskRun):
 
     def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
         """A training step on one replica; features: those of `batches`, [b,...]."""
-        batch = ops.on_device(features)
-        # The index of the first example in the global batch.
-        first_row = replica_index() * batch["is_real_example"].shape.as_list()[0]
-        # Loss and gradients, of each micro-batch. In float16 the loss is scaled, since small
-        # gradients would become 0.
-        is_half = self.model.network.precision == "fp16"
-        scale = optimizer.LossScale() if is_half else None
-        parts, xla = self.settings.grad_accum_steps, self.devices.xla
-        loss, gradients, _ = optimizer.loss_and_gradients(
-            self, batch, first_row, parts, scale, xla
-        )
-        # Means over the replicas.
-        *gradients, loss = mean_over_replicas([*gradients, loss])
-        # Clipping and update.
-        update, scalars = optimizer.minimize(
-            self.optimization, tf.train.get_global_step(), gradients, scale
-        )
-        return EstimatorSpec(loss, update, scalars)
+        batch, precision = ops.on_device(features), self.model.network.precision
+        spec, _ = optimizer.training_step(self, batch, precision)
+        return spec
 
     def micro_batch_loss(
         self, part: dict[str, tf.Tensor], first_row: Any
