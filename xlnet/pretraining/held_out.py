@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from xlnet.corpus import input_pipeline
 from xlnet.corpus.processes import progress
 from xlnet.engine import checkpoint
 from xlnet.engine.devices import Devices, without_registered_gradients
@@ -45,7 +46,8 @@ class HeldOut:
 
     def __init__(self, run: PretrainingRun):
         manifest, settings = run.held_out, run.settings
-        assert manifest, "there are held-out records"
+        directory = settings.eval_record_info_dir
+        assert manifest and directory, "there are held-out records"
         self._init_checkpoint = settings.init_checkpoint
         self._windows = manifest.num_streams * manifest.windows_per_stream
         # Each batch continues the text streams of the batch before, on one device. It has as many
@@ -58,7 +60,16 @@ class HeldOut:
         with without_registered_gradients(), tf.Graph().as_default() as graph:
             tf.set_random_seed(settings.seed)
             with tf.device("/cpu:0"):
-                dataset = run.held_out_batches(batch_size)
+                # The same targets and orders each time.
+                dataset = input_pipeline.pretraining_batches(
+                    directory,
+                    manifest,
+                    permutation=run.permutation,
+                    tokenizer=run.tokenizer,
+                    batch_size=batch_size,
+                    seed=0,
+                    epochs=1,
+                )
                 iterator = tf.data.make_initializable_iterator(dataset)
                 batch = iterator.get_next()
             self._outputs = outputs(run, batch)

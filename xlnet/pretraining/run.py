@@ -183,19 +183,6 @@ class PretrainingRun:
         )
         return input_pipeline.for_replicas(batches, self.devices.per_host)
 
-    def held_out_batches(self, batch_size: int) -> tf.data.Dataset:
-        """The batches of the held-out records, with the same targets and orders each time."""
-        assert self.held_out and self.settings.eval_record_info_dir
-        return input_pipeline.pretraining_batches(
-            self.settings.eval_record_info_dir,
-            self.held_out,
-            permutation=self.permutation,
-            tokenizer=self.tokenizer,
-            batch_size=batch_size,
-            seed=0,
-            epochs=1,
-        )
-
     def write_document(self) -> None:
         directory = self.settings.model_dir
         run_document.write(directory, self.document, self.config, self.tokenizer)
