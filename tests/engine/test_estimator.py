@@ -79,7 +79,7 @@ class Counting:
 
 def train_to_the_end(folder, *hooks):
     """Trains until there are no more batches."""
-    with Estimator(Counting(folder), hooks).started(0) as training:
+    with Estimator.started(Counting(folder), 0, hooks) as training:
         while training.run_step():
             pass
 

@@ -93,8 +93,8 @@ class TrainingRun(Protocol):
 
 
 @dataclasses.dataclass
-class Training:
-    """A training that has started.
+class Estimator:
+    """A training that has started: makes the steps that the `model_fn` of a run builds.
 
     Attributes:
       monitored: the session with hooks, which see steps alone.
@@ -151,30 +151,28 @@ class Training:
         self.step += 1
         return {name: of_replicas[0] for name, of_replicas in values.items()}
 
-
-class Estimator:
-    """Trains what the `model_fn` of a run builds, on each of its replicas.
-
-    Args:
-      run: what is trained; the newest checkpoint of its model directory is continued, if it has
-        one.
-      hooks: TensorFlow's, such as a profiler.
-    """
-
-    def __init__(self, run: TrainingRun, hooks: Sequence[tf.train.SessionRunHook] = ()):
-        self._run, self._hooks = run, hooks
-
+    @classmethod
     @contextlib.contextmanager
-    def started(self, first: int) -> Iterator[Training]:
+    def started(
+        cls,
+        run: TrainingRun,
+        first: int,
+        hooks: Sequence[tf.train.SessionRunHook] = (),
+    ) -> Iterator[Estimator]:
         """Builds the step on all replicas and restores the newest checkpoint; yields the
-        `Training`, whose session ends with the block. first: the batch that it begins with.
+        estimator, whose session ends with the block.
+
+        Args:
+          run: what is trained; the newest checkpoint of its model directory is continued, if it has
+            one.
+          first: the batch that it begins with.
+          hooks: TensorFlow's, such as a profiler.
 
         Raises:
           UserError: the checkpoint lacks a variable that the network needs, a host is lost, the
             data is bad, or a checkpoint cannot be written.
         """
-        run, devices = self._run, self._run.devices
-        model_dir = run.settings.model_dir
+        devices, model_dir = run.devices, run.settings.model_dir
         strategy = devices.strategy or tf2.distribute.get_strategy()
         variables = []  # (memory, stop): each replica has its part of these
 
@@ -226,7 +224,7 @@ class Estimator:
             )
             try:
                 session = tf.train.SingularMonitoredSession(
-                    hooks=self._hooks,
+                    hooks=hooks,
                     scaffold=tf.train.Scaffold(saver=saver, local_init_op=local_init),
                     master=resolver.master(rpc_layer="grpc") if resolver else "",
                     config=strategy.update_config_proto(config),
@@ -243,6 +241,6 @@ class Estimator:
                 parts = local_parts(memory) if memory is not None else ()
                 stops = local_parts(stop)
                 begun = session.raw_session().run(tf.train.get_global_step())
-                yield Training(
+                yield cls(
                     session, saver, fetches, parts, stops, host_monitor, int(begun)
                 )

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint, progress, recurrent_memory
 from xlnet.engine.best_checkpoint import BestCheckpoint
-from xlnet.engine.estimator import Estimator, Training, TrainingRun
+from xlnet.engine.estimator import Estimator, TrainingRun
 from xlnet.engine.progress import Progress
 from xlnet.settings.training import JOURNAL_NAME, RUN_NAME
 from xlnet.support import files, system
@@ -70,12 +70,12 @@ def fit(
         stop = stack.enter_context(StopSignal())
         stack.callback(tf.summary.FileWriterCache.clear)  # TensorBoard's open files
         first = _resume(run, selection, evaluator)
-        if first >= last or selection.is_over():
+        if first is None:
             return
 
         # Build the step and restore its variables. A run that cannot resume leaves the directory as
         # it was: the document is written after that.
-        training = stack.enter_context(Estimator(run).started(first))
+        training = stack.enter_context(Estimator.started(run, first))
         recurrent_memory.load(training, model_dir, devices)
         if settings.init_checkpoint and not checkpoint.newest(model_dir):
             checkpoint.start_from(training.session, settings.init_checkpoint)
@@ -108,7 +108,7 @@ def fit(
                 return
 
 
-def _save(run: TrainingRun, training: Training) -> None:
+def _save(run: TrainingRun, training: Estimator) -> None:
     """Writes a checkpoint of this step; the memories first, so that no checkpoint lacks them."""
     model_dir, keep = run.settings.model_dir, run.settings.max_save
     recurrent_memory.save(training, model_dir, run.devices)
@@ -120,9 +120,9 @@ def _save(run: TrainingRun, training: Training) -> None:
 
 def _resume(
     run: TrainingRun, selection: BestCheckpoint, evaluator: Evaluator | None
-) -> int:
-    """The step of the newest checkpoint, 0 without. Removes what a killed run left unfinished, and
-    makes up its evaluation."""
+) -> int | None:
+    """The step of the newest checkpoint, 0 without; None if the training is over. Removes what a
+    killed run left unfinished, and makes up its evaluation."""
     model_dir, last = run.settings.model_dir, run.optimization.train_steps
     first = checkpoint.step_of(model_dir)
     is_evaluated = selection.go_back_to(first)
@@ -135,8 +135,10 @@ def _resume(
             _evaluate(run, selection, evaluator, first)
     if first >= last:
         _log.info("the run in %s has all of its %d steps", model_dir, last)
-    elif selection.is_over():
+        return None
+    if selection.is_over():
         _log.info("the run in %s was stopped early, at step %d", model_dir, first)
+        return None
     return first
 
 
