@@ -136,10 +136,14 @@ class AdamW(tf.train.Optimizer):
 
     def _resource_apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         name, rate = base_name(var), self._rate
-        if not self._settings.legacy_optimizer:  # whose layer decay is of the gradients
-            rate *= layer_rate_factor(
-                name, self._settings.lr_layer_decay_rate, self._n_layer
-            )
+        # Layer-wise decay multiplies learning rates. The rule of the original implementation
+        # multiplies gradients in place of them, and not those of the embedding.
+        layer_decay = self._settings.lr_layer_decay_rate
+        factor = layer_rate_factor(name, layer_decay, self._n_layer)
+        if not self._settings.legacy_optimizer:
+            rate *= factor
+        elif layer_of(name) is not None:
+            grad *= factor
         if self._is_valid is not None:
             grad = tf.where(self._is_valid, grad, tf.zeros_like(grad))
         decayed = []
@@ -414,18 +418,10 @@ def minimize(
     clipped, norm = tf.clip_by_global_norm(gradients, settings.clip)
     is_valid = tf.is_finite(norm) if loss_scale else None
 
-    # Layer-wise decay multiplies learning rates. The rule of the original implementation multiplies
-    # gradients in place of them, and not those of the embedding.
+    # The update. Lower layers may be frozen, and so not trainable.
     variables = tf.trainable_variables()
-    # Lower layers may be frozen, and so not trainable.
     layers = [layer_of(base_name(variable)) for variable in variables]
     n_layer = 1 + max((layer for layer in layers if layer is not None), default=-1)
-    if settings.legacy_optimizer:
-        for number, layer in enumerate(layers):
-            if layer is not None:
-                clipped[number] *= settings.lr_layer_decay_rate ** (n_layer - 1 - layer)
-
-    # The update.
     step = tf.train.get_global_step()
     rate = learning_rate(settings, step)
     updates = loss_scale.updates if loss_scale else step
