@@ -123,18 +123,16 @@ def command(
         sys.exit(141)
     # the latter of a name whose bytes are not UTF-8
     except (UserError, OSError, UnicodeEncodeError) as e:
-        _end(program, e, getattr(e, "status", 1), getattr(e, "ends_at_once", False))
+        _end(program, e, getattr(e, "status", 1))
     except KeyboardInterrupt:
         _end(program, "stopped", 130)
 
 
-def _end(
-    program: str, message: str | Exception, status: int, at_once: bool = False
-) -> NoReturn:
-    text = escape_control_characters(str(message))
+def _end(program: str, reason: str | Exception, status: int) -> NoReturn:
+    text = escape_control_characters(str(reason))
     print(f"{program}: {text}", file=sys.stderr, flush=True)
     # without clean-up, which would wait for a thread that is still in TensorFlow
-    if at_once:
+    if getattr(reason, "ends_at_once", False):
         sys.stdout.flush()
         os._exit(status)
     sys.exit(status)
