@@ -69,8 +69,8 @@ def to_huggingface(
     `source` is a prefix or a directory; of a model directory the best checkpoint is taken, if it
     has one.
     """
-    found = best_checkpoint.best_or_newest(source)
-    prefix = found[1] if found else checkpoint.resolve(source, "input")
+    best = best_checkpoint.best_or_newest(source)
+    prefix = best or checkpoint.resolve(source, "input")
     directory = os.path.dirname(prefix)
     config = XLNetConfig(json_path=os.path.join(directory, CONFIG_NAME))
     vocabulary = spiece_model_file or os.path.join(directory, SPIECE_NAME)

@@ -127,12 +127,11 @@ def best_evaluation(
 # ---- the directory of the best checkpoint ----
 
 
-def best_or_newest(model_dir: str) -> tuple[int, str] | None:
-    """(step, prefix) of the checkpoint of a run to use: that in `best/`, or the newest where there
-    is no such directory. None if there is none."""
+def best_or_newest(model_dir: str) -> str | None:
+    """The prefix of the checkpoint of a run to use: that in `best/`, or the newest where there is
+    no such directory. None if there is none."""
     best = os.path.join(model_dir, BEST)
-    prefix = checkpoint.newest(best) or checkpoint.newest(model_dir)
-    return (checkpoint.step_named(prefix), prefix) if prefix else None
+    return checkpoint.newest(best) or checkpoint.newest(model_dir)
 
 
 def export(prefix: str, directory: str) -> None:

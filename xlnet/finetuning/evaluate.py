@@ -66,10 +66,10 @@ class Evaluator:
     def _best(self) -> tuple[int, str]:
         """(step, prefix) of the checkpoint to use."""
         model_dir = self._settings.model_dir
-        best = best_checkpoint.best_or_newest(model_dir)
-        if not best:
+        prefix = best_checkpoint.best_or_newest(model_dir)
+        if not prefix:
             raise wrong("model_dir", f"no checkpoint in {model_dir}", "a trained model")
-        return best
+        return checkpoint.step_named(prefix), prefix
 
     def _checkpoints(self) -> list[tuple[int, str]]:
         """(step, prefix) of the checkpoints to evaluate, the newest last."""

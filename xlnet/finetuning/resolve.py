@@ -327,7 +327,7 @@ def check(run: TaskRun) -> None:
     for directory in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
         task_settings.check_trained_for(directory, run.document, settings)
     if found:
-        checkpoint.check_config(found[1], config)
+        checkpoint.check_config(found, config)
     elif settings.init_checkpoint:
         prefix = checkpoint.resolve(settings.init_checkpoint)
         checkpoint.check_config(prefix, config)

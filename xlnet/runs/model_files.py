@@ -81,7 +81,7 @@ def read(
     # Find the checkpoint. The directory of its other files is its own, as `best/` has copies of
     # them, or that of the run.
     found = best_checkpoint.best_or_newest(path) if os.path.isdir(path) else None
-    prefix = found[1] if found else checkpoint.resolve(path, "model_dir")
+    prefix = found or checkpoint.resolve(path, "model_dir")
     home = os.path.dirname(prefix) or "."
     run = run_document.read(home)
     if run is None and os.path.isdir(path):
