@@ -34,10 +34,9 @@ class Subgraph:
 
     def outputs(self, features: Mapping[str, Any]) -> Arrays:
         """All outputs, by their names."""
-        names = list(self._outputs)
-        return dict(zip(names, self(names, features)))
+        return dict(zip(self._outputs, self(self._outputs, features)))
 
-    def __call__(self, names: Sequence[str], features: Mapping[str, Any]) -> list:
+    def __call__(self, names: Iterable[str], features: Mapping[str, Any]) -> list:
         """The outputs of these names.
 
         Args:
@@ -45,7 +44,7 @@ class Subgraph:
         """
         return self._restored.call(lambda: self.run(names, features))
 
-    def run(self, names: Sequence[str], features: Mapping[str, Any]) -> list:
+    def run(self, names: Iterable[str], features: Mapping[str, Any]) -> list:
         """The same without waiting for a turn: for what takes no time."""
         wanted = [self._outputs[name] for name in names]
         feeds = {}
