@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import tensorflow as tf2
@@ -24,6 +24,7 @@ from xlnet.engine.devices import (
     without_registered_gradients,
 )
 from xlnet.engine.multi_host import HostMonitor
+from xlnet.model.ops import Tensors
 from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import OptimizationSettings, RunSettings
 from xlnet.support import errors
@@ -41,7 +42,7 @@ class EstimatorSpec(NamedTuple):
 
     loss: tf.Tensor
     train_op: tf.Operation
-    scalars: Mapping[str, tf.Tensor]
+    scalars: Tensors
     memory: Any = None
 
 
@@ -68,12 +69,12 @@ class TrainingRun(Protocol):
     @property
     def unit(self) -> tuple[str, int]: ...
 
-    def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
+    def model_fn(self, features: Tensors) -> EstimatorSpec:
         """The training step of a replica: the loss, its gradients, the update."""
 
     def micro_batch_loss(
-        self, part: dict[str, tf.Tensor], first_row: Any
-    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        self, part: Tensors, first_row: Any
+    ) -> tuple[tf.Tensor, Tensors]:
         """The loss of a part of a batch, float32 scalar, and tensors of its elements to keep;
         first_row: the index of its first one in the global batch."""
 
@@ -180,7 +181,7 @@ class Estimator:
             with tf.device("/cpu:0"):
                 return run.batches(first)
 
-        def step(features: Any) -> dict[str, tf.Tensor]:
+        def step(features: Any) -> Tensors:
             spec = run.model_fn(features)
             # Several hosts must stop in the same step, so all must see the same number: a host that
             # is to stop sets its variable, and the next step takes the mean over all.

@@ -19,6 +19,7 @@ from xlnet.engine.devices import (
 )
 from xlnet.engine.estimator import EstimatorSpec, TrainingRun
 from xlnet.model import ops
+from xlnet.model.ops import Tensors
 from xlnet.settings.training import OptimizationSettings
 
 BETA1, BETA2 = 0.9, 0.999
@@ -270,8 +271,8 @@ def _state(name: str, value: float) -> tf.Variable:
 
 
 def training_step(
-    run: TrainingRun, batch: dict[str, tf.Tensor], precision: str | None
-) -> tuple[EstimatorSpec, dict[str, tf.Tensor]]:
+    run: TrainingRun, batch: Tensors, precision: str | None
+) -> tuple[EstimatorSpec, Tensors]:
     """A step of the replica whose graph is being built; and what `micro_batch_loss` keeps.
 
     Args:
@@ -309,12 +310,12 @@ def gradients_of(loss: tf.Tensor) -> list[tf.Tensor]:
 
 def loss_and_gradients(
     run: TrainingRun,
-    batch: dict[str, tf.Tensor],
+    batch: Tensors,
     first_row: Any,
     micro_batches: int,
     scale: LossScale | None = None,
     xla: bool = False,
-) -> tuple[tf.Tensor, list[tf.Tensor], dict[str, tf.Tensor]]:
+) -> tuple[tf.Tensor, list[tf.Tensor], Tensors]:
     """The mean loss and its gradients over micro-batches, computed in turn (gradient accumulation).
 
     This is everything that a replica computes on its own, and what XLA compiles.
@@ -334,7 +335,7 @@ def loss_and_gradients(
         # A compiled function cannot make the variables: this loss makes them, and is never run.
         run.micro_batch_loss(batch, first_row)
 
-        def compute(batch: dict[str, tf.Tensor]) -> Any:
+        def compute(batch: Tensors) -> Any:
             return loss_and_gradients(run, batch, first_row, micro_batches, scale)
 
         return tf2.function(compute, jit_compile=True, autograph=False)(batch)

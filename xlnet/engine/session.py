@@ -15,12 +15,11 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint
 from xlnet.engine.devices import Devices, divide_cores, without_registered_gradients
+from xlnet.model.ops import Tensors
 from xlnet.support import errors
 from xlnet.support.errors import UserError
 
-# By name.
-Tensors = dict[str, tf.Tensor]
-Arrays = dict[str, np.ndarray]
+Arrays = dict[str, np.ndarray]  # by name
 
 
 class Subgraph:

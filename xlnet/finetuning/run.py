@@ -22,6 +22,7 @@ from xlnet.engine.optimizer import layer_of
 from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.model import TaskModel
 from xlnet.model import ops, stateless_random
+from xlnet.model.ops import Tensors
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
 from xlnet.settings.finetuning import FineTuningSettings
@@ -77,15 +78,15 @@ class FineTuningRun(TaskRun):
 
     # -- the step
 
-    def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
+    def model_fn(self, features: Tensors) -> EstimatorSpec:
         """A training step on one replica; features: those of `batches`, [b,...]."""
         batch, precision = ops.on_device(features), self.model.network.precision
         spec, _ = optimizer.training_step(self, batch, precision)
         return spec
 
     def micro_batch_loss(
-        self, part: dict[str, tf.Tensor], first_row: Any
-    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        self, part: Tensors, first_row: Any
+    ) -> tuple[tf.Tensor, Tensors]:
         """The loss of a micro-batch; nothing is kept of it."""
         settings = self.settings
         options = LossOptions(settings.label_smoothing, self.class_weights)

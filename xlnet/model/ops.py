@@ -10,6 +10,8 @@ import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+Tensors = dict[str, tf.Tensor]  # by name, such as the features of a batch
+
 
 def gradients(
     y: Any, xs: Sequence[tf.Tensor], dy: Any = None
@@ -47,7 +49,7 @@ def device_here() -> str:
     return "gpu" if tf2.config.get_visible_devices("GPU") else "cpu"
 
 
-def on_device(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+def on_device(features: Tensors) -> Tensors:
     """Integer features in the type of the device.
 
     int64, as TensorFlow computes int32 on the host, where it is used for shapes, and would copy the

@@ -18,6 +18,7 @@ from xlnet.corpus import input_pipeline
 from xlnet.corpus.processes import progress
 from xlnet.engine import checkpoint
 from xlnet.engine.devices import Devices, without_registered_gradients
+from xlnet.model.ops import Tensors
 from xlnet.pretraining.run import PretrainingRun
 from xlnet.runs import run_document
 
@@ -115,7 +116,7 @@ class HeldOut:
         return result
 
 
-def outputs(run: PretrainingRun, features: dict[str, tf.Tensor]) -> dict[str, Any]:
+def outputs(run: PretrainingRun, features: Tensors) -> dict[str, Any]:
     """The results of a batch [B,...], without dropout; updates the memories.
 
     Returns:

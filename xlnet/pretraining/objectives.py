@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Callable, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 from xlnet.model import heads, modeling
-from xlnet.model.ops import gather_rows
+from xlnet.model.ops import Tensors, gather_rows
 from xlnet.model.stateless_random import fold_in, seed_of, uniform
 from xlnet.settings.network import RunConfig, XLNetConfig
 from xlnet.support.errors import wrong
@@ -46,7 +46,7 @@ class Batch(NamedTuple):
 
     config: XLNetConfig
     run_config: RunConfig
-    features: Mapping[str, tf.Tensor]
+    features: Tensors
     mems: Sequence[tf.Tensor] | None
     seed: tf.Tensor | None = None
     first_row: Any = None
@@ -78,9 +78,7 @@ class Batch(NamedTuple):
 Predicted = collections.namedtuple("Predicted", "outputs at_targets")
 
 
-def sampled_targets(
-    features: Mapping[str, tf.Tensor], special_ids: Sequence[int]
-) -> dict[str, tf.Tensor]:
+def sampled_targets(features: Tensors, special_ids: Sequence[int]) -> Tensors:
     """The targets that the input pipeline sampled, as `Objective.targets`."""
     ids = tf.gather(features["input_ids"], features["positions"], batch_dims=1)
     return dict(
@@ -107,9 +105,7 @@ class Objective:
 
     name: str
     predict: Callable[[Batch], Predicted]
-    targets: Callable[
-        [Mapping[str, tf.Tensor], Sequence[int]], dict[str, tf.Tensor]
-    ] = sampled_targets
+    targets: Callable[[Tensors, Sequence[int]], Tensors] = sampled_targets
     samples_targets: bool = True
     needs_mask_id: bool = False
 
@@ -176,9 +172,7 @@ def _causal(batch: Batch) -> Predicted:
     return Predicted(outputs, outputs.sequence[:, :-1])
 
 
-def _all_tokens(
-    features: Mapping[str, tf.Tensor], special_ids: Sequence[int]
-) -> dict[str, tf.Tensor]:
+def _all_tokens(features: Tensors, special_ids: Sequence[int]) -> Tensors:
     """All tokens but the first are targets. `special_ids` have the weight 0: where they are depends
     on how the text is cut into sequences."""
     input_ids = features["input_ids"]

@@ -19,6 +19,7 @@ from xlnet.engine.devices import Devices, mean_over_replicas
 from xlnet.engine.estimator import EstimatorSpec
 from xlnet.engine.recurrent_memory import Memory
 from xlnet.model import heads, ops, parameters, stateless_random
+from xlnet.model.ops import Tensors
 from xlnet.pretraining import objectives
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
@@ -58,7 +59,7 @@ class PretrainingRun:
 
     # -- the step
 
-    def model_fn(self, features: dict[str, tf.Tensor]) -> EstimatorSpec:
+    def model_fn(self, features: Tensors) -> EstimatorSpec:
         """A training step on one replica; features: those of `batches`, [b,...]."""
         parts = self.settings.grad_accum_steps
         batch, memory = self.with_targets(features)
@@ -77,8 +78,8 @@ class PretrainingRun:
         return spec._replace(train_op=update, memory=memory.variable)
 
     def micro_batch_loss(
-        self, part: dict[str, tf.Tensor], first_row: Any
-    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        self, part: Tensors, first_row: Any
+    ) -> tuple[tf.Tensor, Tensors]:
         """The loss of a micro-batch, and what is kept of it; see `optimizer`."""
         # Dropout is a function of the step and of the batch element: a resumed run, or one on
         # other devices, has the same masks.
@@ -94,9 +95,7 @@ class PretrainingRun:
             loss += self.settings.next_segment_loss * tf.reduce_mean(segments)
         return loss, kept
 
-    def with_targets(
-        self, features: dict[str, tf.Tensor]
-    ) -> tuple[dict[str, tf.Tensor], Memory | None]:
+    def with_targets(self, features: Tensors) -> tuple[Tensors, Memory | None]:
         """The features [b,...] with the targets, and `memory` [b,L,M,D], that of the sequences
         before; where it is kept, None without."""
         settings = self.settings
@@ -113,10 +112,10 @@ class PretrainingRun:
 
     def losses(
         self,
-        batch: dict[str, tf.Tensor],
+        batch: Tensors,
         seed: tf.Tensor | None = None,
         first_row: Any = None,
-    ) -> tuple[tf.Tensor, tf.Tensor | None, dict[str, tf.Tensor]]:
+    ) -> tuple[tf.Tensor, tf.Tensor | None, Tensors]:
         """Runs the network on a batch of `with_targets`.
 
         Args:
