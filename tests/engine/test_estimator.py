@@ -8,6 +8,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from helpers.pretraining import complete
 
+from xlnet.corpus import input_pipeline
 from xlnet.engine import loop
 from xlnet.engine.devices import Devices
 from xlnet.engine.estimator import Estimator, EstimatorSpec
@@ -35,6 +36,10 @@ def test_training_is_that_of_tensorflows_bit_for_bit(
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     complete(place, ours, train_steps=20, **changes)
     (run,) = runs
+
+    def batches():
+        return input_pipeline.for_replicas(run.batches(0), run.devices.per_host)
+
     tf2.estimator.Estimator(
         lambda features: tf2.estimator.EstimatorSpec(
             tf2.estimator.ModeKeys.TRAIN,
@@ -47,7 +52,7 @@ def test_training_is_that_of_tensorflows_bit_for_bit(
             session_config=run.devices.session_config(is_training=True),
             train_distribute=run.devices.strategy,
         ),
-    ).train(lambda: run.batches(0), max_steps=20)
+    ).train(batches, max_steps=20)
     expected = tf.train.load_checkpoint(str(theirs / "model.ckpt-20"))
     found = tf.train.load_checkpoint(str(ours / "model.ckpt-20"))
     names = expected.get_variable_to_shape_map()

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+from xlnet.corpus import input_pipeline
 from xlnet.engine import checkpoint
 from xlnet.engine.devices import (
     Devices,
@@ -79,8 +80,7 @@ class TrainingRun(Protocol):
         first_row: the index of its first one in the global batch."""
 
     def batches(self, start: int) -> tf.data.Dataset:
-        """This host's batches from the batch `start` on, counted over the run: one for each of its
-        replicas in turn."""
+        """This host's batches from the batch `start` on, counted over the run."""
 
     def banner(self) -> dict[str, str]:
         """What is trained on what, in lines by their names."""
@@ -179,7 +179,7 @@ class Estimator:
 
         def batches(context: tf2.distribute.InputContext) -> tf.data.Dataset:
             with tf.device("/cpu:0"):
-                return run.batches(first)
+                return input_pipeline.for_replicas(run.batches(first), devices.per_host)
 
         def step(features: Any) -> Tensors:
             spec = run.model_fn(features)

@@ -113,7 +113,7 @@ class FineTuningRun(TaskRun):
         return "examples", self.settings.train_batch_size
 
     def batches(self, start: int) -> tf.data.Dataset:
-        """Shuffled batches of the records from the step `start` on, divided among the replicas.
+        """Shuffled batches of the records from the step `start` on.
 
         Which rows a step has follows from the seed and its number alone: a resumed run does not
         read the batches before.
@@ -122,7 +122,7 @@ class FineTuningRun(TaskRun):
         multiple = padding.multiple
         if self.devices.xla:
             multiple = compiled_multiple(length, multiple)
-        batches = input_pipeline.finetuning_batches(
+        return input_pipeline.finetuning_batches(
             self.records.path,
             self.data.features(),
             row_length=length,
@@ -134,7 +134,6 @@ class FineTuningRun(TaskRun):
             shuffle_seed=self.settings.seed,
             start_step=start,
         )
-        return input_pipeline.for_replicas(batches, self.devices.replicas)
 
     def write_document(self) -> None:
         directory, config = self.settings.model_dir, self.model.config

@@ -170,7 +170,7 @@ class PretrainingRun:
 
     def batches(self, start: int) -> tf.data.Dataset:
         settings = self.settings
-        batches = input_pipeline.pretraining_batches(
+        return input_pipeline.pretraining_batches(
             settings.record_info_dir,
             self.manifest,
             permutation=self.permutation,
@@ -180,7 +180,6 @@ class PretrainingRun:
             seed=settings.seed,
             start_step=start,
         )
-        return input_pipeline.for_replicas(batches, self.devices.per_host)
 
     def write_document(self) -> None:
         directory = self.settings.model_dir
