@@ -64,7 +64,7 @@ def cluster(num_hosts: int | None) -> tuple[int, int, str]:
     tasks = int(environment.get("SLURM_STEP_NUM_TASKS", 1))
     if tasks > 1 and not environment.get(source):
         source = "SLURM"
-        environment["TF_CONFIG"] = json.dumps(_of_slurm())
+        environment["TF_CONFIG"] = json.dumps(_of_slurm(tasks))
 
     # Are they as many as expected, and is this one of them?
     names = [name for name, _ in all_hosts()]
@@ -83,7 +83,7 @@ def cluster(num_hosts: int | None) -> tuple[int, int, str]:
     return count, names.index(own), source
 
 
-def _of_slurm() -> dict[str, Any]:
+def _of_slurm(processes: int) -> dict[str, Any]:
     """TF_CONFIG of the step of a SLURM job. In a batch script itself there is none.
 
     TensorFlow's SlurmClusterResolver sorts node10 before node9, and fails without GPUs; its reader
@@ -94,7 +94,6 @@ def _of_slurm() -> dict[str, Any]:
         nodes = environment["SLURM_STEP_NODELIST"]
         names = slurm_cluster_resolver.expand_hostlist(nodes)
         index = int(environment["SLURM_PROCID"])
-        processes = int(environment["SLURM_STEP_NUM_TASKS"])
         # Different jobs get different ports, as they may share a machine.
         port = 10000 + int(environment.get("SLURM_JOB_ID", 0)) % 20000
     except (KeyError, ValueError) as e:

@@ -94,12 +94,12 @@ class Progress:
             raise wrong("loss", found, "finite numbers", remedy)
         if not self._run.devices.is_chief:
             return
-        self._losses.append(float(values["loss"]))
+        self._losses.append(values["loss"])
         self._seconds += seconds
         last = self._run.optimization.train_steps
         if step % self._run.settings.log_steps and step != last:
             return
-        loss = float(np.mean(np.array(self._losses, np.float32)))
+        loss = float(np.mean(self._losses))
         pace = self._seconds / len(self._losses)
         self._losses, self._seconds = [], 0.0
         left = datetime.timedelta(seconds=round(pace * (last - step)))
