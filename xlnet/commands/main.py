@@ -89,10 +89,13 @@ def _help() -> str:
     width = max(len(name) for name in COMMANDS) + 2
     lines = ["xlnet: pretrain, fine-tune, query and serve XLNet"]
     for line in _TABLE.splitlines():
-        name, _, rest = line.partition(" | ")
-        about = rest.partition(" | ")[2]
-        lines.append(f"  {name.ljust(width)}{about}" if about else line)
-    lines.append("")
-    lines.append("xlnet SUBCOMMAND --help lists its flags. In a checkout that is not")
-    lines.append("installed: python -m xlnet")
+        command = COMMANDS.get(line.partition(" | ")[0])
+        if command:
+            line = f"  {command.name.ljust(width)}{command.about}"
+        lines.append(line)
+    lines += [
+        "",
+        "xlnet SUBCOMMAND --help lists its flags. In a checkout that is not",
+        "installed: python -m xlnet",
+    ]
     return "\n".join(lines)
