@@ -74,6 +74,7 @@ def finetuning(kind, network, settings, is_fixed=False):
     run = FineTuningRun(
         settings=tuned.settings,
         optimization=OPTIMIZATION,
+        config=CONFIG,
         model=model,
         class_weights=None,
         devices=Devices(None),

@@ -173,9 +173,9 @@ def run_of(config, network, settings, optimization=None, reuse_len=16, devices=N
     short = dict(learning_rate=0.01, train_steps=10, warmup_steps=1)
     return PretrainingRun(
         PretrainingSettings(**{"record_info_dir": "", "model_dir": "", **settings}),
-        NetworkSettings(**network),
         optimization or OptimizationSettings(**short),
         config,
+        network=NetworkSettings(**network),
         tokenizer=types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6),
         manifest=types.SimpleNamespace(reuse_len=reuse_len),
         held_out=types.SimpleNamespace(num_streams=1, windows_per_stream=1),

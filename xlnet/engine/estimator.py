@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
@@ -47,7 +47,8 @@ class EstimatorSpec(NamedTuple):
     memory: Any = None
 
 
-class TrainingRun(Protocol):
+@dataclasses.dataclass(frozen=True)
+class TrainingRun:
     """What the engine needs of a run: of `pretraining.run.PretrainingRun` or of
     `finetuning.run.FineTuningRun`.
 
@@ -56,41 +57,44 @@ class TrainingRun(Protocol):
       optimization: the length of training among them.
       config: the architecture.
       devices: of the run.
-      unit: what throughput counts, and how many of them a step has.
     """
 
+    settings: RunSettings
+    optimization: OptimizationSettings
+    config: XLNetConfig
+    devices: Devices
+
     @property
-    def settings(self) -> RunSettings: ...
-    @property
-    def optimization(self) -> OptimizationSettings: ...
-    @property
-    def config(self) -> XLNetConfig: ...
-    @property
-    def devices(self) -> Devices: ...
-    @property
-    def unit(self) -> tuple[str, int]: ...
+    def unit(self) -> tuple[str, int]:
+        """What throughput counts, and how many of them a step has."""
+        raise NotImplementedError
 
     def model_fn(self, features: Tensors) -> EstimatorSpec:
         """The training step of a replica: the loss, its gradients, the update."""
+        raise NotImplementedError
 
     def micro_batch_loss(
         self, part: Tensors, first_row: Any
     ) -> tuple[tf.Tensor, Tensors]:
         """The loss of a part of a batch, float32 scalar, and tensors of its elements to keep;
         first_row: the index of its first one in the global batch."""
+        raise NotImplementedError
 
     def batches(self, start: int) -> tf.data.Dataset:
         """This host's batches from the batch `start` on, counted over the run."""
+        raise NotImplementedError
 
     def banner(self) -> dict[str, str]:
         """What is trained on what, in lines by their names."""
+        raise NotImplementedError
 
     def write_document(self) -> None:
         """Writes what the run is into the model directory."""
+        raise NotImplementedError
 
     def check_host(self) -> None:
         """Raises UserError if this host has other settings than the first one, which has written
-        the document."""
+        the document; in fine-tuning there is one host."""
 
 
 @dataclasses.dataclass

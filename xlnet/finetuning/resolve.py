@@ -155,12 +155,13 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
         document, model.config, data.tokenizer, settings.allow_changes
     )
     return FineTuningRun(
-        model,
-        optimization,
-        data,
-        devices,
-        document,
         settings,
+        optimization,
+        model.config,
+        devices,
+        model,
+        data,
+        document,
         rows,
         data.records(rows),
         class_weights,

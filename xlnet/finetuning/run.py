@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as tf
 from xlnet.corpus import input_pipeline
 from xlnet.engine import optimizer
 from xlnet.engine.devices import Devices
-from xlnet.engine.estimator import EstimatorSpec
+from xlnet.engine.estimator import EstimatorSpec, TrainingRun
 from xlnet.engine.optimizer import layer_of
 from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.model import TaskModel
@@ -26,7 +26,6 @@ from xlnet.model.ops import Tensors
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
 from xlnet.settings.finetuning import FineTuningSettings
-from xlnet.settings.network import XLNetConfig
 from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.contract import LossOptions
 from xlnet.tasks.encoding import Records
@@ -57,7 +56,7 @@ class TaskRun:
 
 
 @dataclasses.dataclass(frozen=True)
-class FineTuningRun(TaskRun):
+class FineTuningRun(TaskRun, TrainingRun):
     """A training: rows are read and checked, lengths are in steps.
 
     Attributes:
@@ -71,10 +70,6 @@ class FineTuningRun(TaskRun):
     rows: Sequence[Row]
     records: Records
     class_weights: list[float] | None
-
-    @property
-    def config(self) -> XLNetConfig:
-        return self.model.config
 
     # -- the step
 
@@ -136,11 +131,8 @@ class FineTuningRun(TaskRun):
         )
 
     def write_document(self) -> None:
-        directory, config = self.settings.model_dir, self.model.config
-        run_document.write(directory, self.document, config, self.data.tokenizer)
-
-    def check_host(self) -> None:
-        """There is one host."""
+        directory, tokenizer = self.settings.model_dir, self.data.tokenizer
+        run_document.write(directory, self.document, self.config, tokenizer)
 
     def banner(self) -> dict[str, str]:
         settings, task, data = self.settings, self.model.tuned.task, self.data

@@ -125,14 +125,14 @@ def resolve(
         used = with_attention(asked, settings, config, network, used)
     return PretrainingRun(
         settings,
-        network,
         optimization,
         config,
+        used,
+        network,
         tokenizer,
         manifest,
         held_out,
         permutation,
-        used,
         document,
     )
 

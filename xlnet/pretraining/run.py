@@ -15,46 +15,40 @@ from xlnet.corpus.manifest import Manifest
 from xlnet.corpus.permutation import Permutation
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import optimizer
-from xlnet.engine.devices import Devices, mean_over_replicas
-from xlnet.engine.estimator import EstimatorSpec
+from xlnet.engine.devices import mean_over_replicas
+from xlnet.engine.estimator import EstimatorSpec, TrainingRun
 from xlnet.engine.recurrent_memory import Memory
 from xlnet.model import heads, ops, parameters, stateless_random
 from xlnet.model.ops import Tensors
 from xlnet.pretraining import objectives
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
-from xlnet.settings.network import NetworkSettings, XLNetConfig
+from xlnet.settings.network import NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
 
 
 @dataclasses.dataclass(frozen=True)
-class PretrainingRun:
+class PretrainingRun(TrainingRun):
     """A run once `resolve` has made it: nothing here or below knows what was given on the command
     line, and what is from a file or a directory.
 
     Attributes:
       settings: records, objective, memory, targets, steps.
       network: how the network is run, such as its precision and dropout.
-      optimization: of the optimizer.
-      config: the architecture.
       tokenizer: that of the records.
       manifest: of the training records.
       held_out: manifest of the records to evaluate on; None: none.
       permutation: the rule for sampling targets.
-      devices: of the run.
       document: what the model directory says of the run.
     """
 
     settings: PretrainingSettings
     network: NetworkSettings
-    optimization: OptimizationSettings
-    config: XLNetConfig
     tokenizer: Tokenizer
     manifest: Manifest
     held_out: Manifest | None
     permutation: Permutation
-    devices: Devices
     document: RunDocument
 
     # -- the step
