@@ -163,6 +163,7 @@ def run_of(config, network, settings, optimization=None, reuse_len=16, devices=N
     """A `PretrainingRun` without records, for `features`; network, settings: dicts; config: what
     differs from `TINY`, or an `XLNetConfig`."""
     from xlnet.engine.devices import Devices
+    from xlnet.pretraining import objectives
     from xlnet.pretraining.run import PretrainingRun
     from xlnet.settings.network import NetworkSettings, XLNetConfig
     from xlnet.settings.pretraining import PretrainingSettings
@@ -171,11 +172,14 @@ def run_of(config, network, settings, optimization=None, reuse_len=16, devices=N
     if isinstance(config, dict):
         config = XLNetConfig(**dict(TINY, n_token=VOCABULARY, **config))
     short = dict(learning_rate=0.01, train_steps=10, warmup_steps=1)
+    where = dict(record_info_dir="", model_dir="")
+    settings = PretrainingSettings(**{**where, **settings})
     return PretrainingRun(
-        PretrainingSettings(**{"record_info_dir": "", "model_dir": "", **settings}),
+        settings,
         optimization or OptimizationSettings(**short),
         config,
         network=NetworkSettings(**network),
+        objective=objectives.find(settings.objective),
         tokenizer=types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6),
         manifest=types.SimpleNamespace(reuse_len=reuse_len),
         held_out=types.SimpleNamespace(num_streams=1, windows_per_stream=1),

@@ -129,6 +129,7 @@ def resolve(
         config,
         used,
         network,
+        objective,
         tokenizer,
         manifest,
         held_out,

@@ -36,6 +36,7 @@ class PretrainingRun(TrainingRun):
     Attributes:
       settings: records, objective, memory, targets, steps.
       network: how the network is run, such as its precision and dropout.
+      objective: what is predicted.
       tokenizer: that of the records.
       manifest: of the training records.
       held_out: manifest of the records to evaluate on; None: none.
@@ -45,6 +46,7 @@ class PretrainingRun(TrainingRun):
 
     settings: PretrainingSettings
     network: NetworkSettings
+    objective: objectives.Objective
     tokenizer: Tokenizer
     manifest: Manifest
     held_out: Manifest | None
@@ -96,7 +98,7 @@ class PretrainingRun(TrainingRun):
         # The integers are int64, as TensorFlow computes int32 on the host instead of the device.
         features = ops.on_device(features)
         special_ids = [self.tokenizer.sep_id, self.tokenizer.cls_id]
-        targets = objectives.find(settings.objective).targets(features, special_ids)
+        targets = self.objective.targets(features, special_ids)
         batch = {**features, **targets}
         if not settings.mem_len:
             return batch, None
@@ -145,7 +147,7 @@ class PretrainingRun(TrainingRun):
             settings.next_segment_loss > 0,
         )
         with parameters.model_scope():
-            outputs, vectors = objectives.find(settings.objective).predict(inputs)
+            outputs, vectors = self.objective.predict(inputs)
             table, precision = outputs.embedding_table, str(run_config.precision)
             losses = heads.lm_loss(vectors, batch["ids"], table, precision)
             segment_logits = None
@@ -186,7 +188,7 @@ class PretrainingRun(TrainingRun):
     def banner(self) -> dict[str, str]:
         settings, manifest = self.settings, self.manifest
         predicted: Any = "all"
-        if objectives.find(settings.objective).samples_targets:
+        if self.objective.samples_targets:
             predicted = self.permutation.num_predict
         steps = input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
         # Where it is not given, it follows from the lengths of the records.
