@@ -54,7 +54,7 @@ class XLNetModel:
         input_mask = _transpose(input_mask, 1, 0)
         # AUTO_REUSE: programs of the original build a model for training and one for evaluation.
         with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
-            outputs = modeling.transformer_xl(
+            self._outputs = modeling.transformer_xl(
                 xlnet_config,
                 run_config,
                 input_ids=input_ids,
@@ -67,13 +67,10 @@ class XLNetModel:
                 ),
                 seed=self._seed,
             )
-        self._sequence = outputs.sequence
-        self._new_mems = outputs.new_mems
-        self._table = outputs.embedding_table
 
     def get_sequence_output(self) -> tf.Tensor:
         """float32 [Q,B,D], or [P,B,D] with `target_mapping`: the last layer's hidden states."""
-        return _transpose(self._sequence, 1, 0, 2)
+        return _transpose(self._outputs.sequence, 1, 0, 2)
 
     def get_pooled_out(
         self, summary_type: str, use_summ_proj: bool = True
@@ -83,7 +80,7 @@ class XLNetModel:
             return heads.summarize(
                 self._config,
                 self._run,
-                self._sequence,
+                self._outputs.sequence,
                 summary_type=summary_type,
                 use_proj=use_summ_proj,
                 seed=self._seed,
@@ -92,11 +89,11 @@ class XLNetModel:
     def get_new_memory(self) -> list[tf.Tensor]:
         """List over layers of [M',B,D], to be given as `mems` with the next segment; bfloat16 with
         `use_bfloat16`, else float32."""
-        return [_transpose(mem, 1, 0, 2) for mem in self._new_mems or []]
+        return [_transpose(mem, 1, 0, 2) for mem in self._outputs.new_mems or []]
 
     def get_embedding_table(self) -> tf.Tensor:
         """float32 [V,D], also the weights of the LM softmax."""
-        return self._table
+        return self._outputs.embedding_table
 
     def get_initializer(self) -> tf.initializers.Initializer:
         """The initializer that `run_config` asks for."""
