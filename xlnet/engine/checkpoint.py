@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import devices
+from xlnet.model.ops import Arrays
 from xlnet.settings.network import CONFIG_NAME, XLNetConfig
 from xlnet.settings.training import RELEASED_NAME
 from xlnet.support import errors, files
@@ -194,7 +195,7 @@ def arrays(prefix: str, wanted: Iterable[str]) -> Iterator[np.ndarray]:
             yield reader.get_tensor(name)
 
 
-def read_weights(prefix: str) -> dict[str, np.ndarray]:
+def read_weights(prefix: str) -> Arrays:
     """The weights of a checkpoint by name, as `stored_names` says, as float32 arrays; a UserError
     if one of them has NaN or infinity."""
     weights = {}
@@ -216,7 +217,7 @@ def _finite(prefix: str, stored: Mapping[str, str]) -> Iterator[tuple[str, np.nd
         yield name, array
 
 
-def write_arrays(prefix: str, values: Mapping[str, np.ndarray]) -> None:
+def write_arrays(prefix: str, values: Arrays) -> None:
     """Writes a checkpoint of arrays by name, in their types. For a new directory: a write that
     fails leaves files behind."""
     names = sorted(values)

@@ -15,11 +15,9 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint
 from xlnet.engine.devices import Devices, divide_cores, without_registered_gradients
-from xlnet.model.ops import Tensors
+from xlnet.model.ops import Arrays, Tensors
 from xlnet.support import errors
 from xlnet.support.errors import UserError
-
-Arrays = dict[str, np.ndarray]  # by name
 
 
 class Subgraph:

@@ -10,7 +10,9 @@ import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-Tensors = dict[str, tf.Tensor]  # by name, such as the features of a batch
+# By name, such as the features of a batch.
+Tensors = dict[str, tf.Tensor]
+Arrays = dict[str, np.ndarray]
 
 
 def gradients(

@@ -18,7 +18,7 @@ from xlnet.corpus import input_pipeline
 from xlnet.corpus.processes import progress
 from xlnet.engine import checkpoint
 from xlnet.engine.devices import Devices, without_registered_gradients
-from xlnet.model.ops import Tensors
+from xlnet.model.ops import Arrays, Tensors
 from xlnet.pretraining.run import PretrainingRun
 from xlnet.runs import run_document
 
@@ -137,7 +137,7 @@ def outputs(run: PretrainingRun, features: Tensors) -> dict[str, Any]:
     return results
 
 
-def _result(batches: Sequence[dict[str, np.ndarray]]) -> dict[str, float]:
+def _result(batches: Sequence[Arrays]) -> dict[str, float]:
     """The metrics over all batches of `outputs`."""
     # This is one mean over all targets; a mean of the means of batches would weight targets
     # differently, as batches have different numbers of them.
