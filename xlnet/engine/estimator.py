@@ -212,7 +212,7 @@ class Estimator:
             of_replicas = strategy.run(step, args=(iterator.get_next(),))
             fetches = {}
             for name, value in of_replicas.items():
-                fetches[name] = strategy.experimental_local_results(value)
+                fetches[name] = local_parts(value)
             # Of all replicas the same variables, with a part of each.
             memory, stop = variables[0]
             saver = tf.train.Saver(sharded=True)

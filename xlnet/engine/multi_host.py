@@ -120,15 +120,12 @@ def _tf_config() -> tuple[dict[str, Any], dict[str, Any]]:
     """The cluster and the task of TF_CONFIG. All hosts train: none is a parameter server or an
     evaluator."""
     text = os.environ.get("TF_CONFIG") or "{}"
-    try:
+    with contextlib.suppress(ValueError, AttributeError, TypeError):
         found = json.loads(text)
         jobs, task = found.get("cluster", {}), found.get("task", {})
-        is_good = isinstance(task, dict) and set(jobs) <= {"chief", "worker"}
-    except (ValueError, AttributeError, TypeError):
-        is_good = False
-    if not is_good:
-        raise wrong("TF_CONFIG", f"{text:.200}", _TF_CONFIG)
-    return jobs, task
+        if isinstance(task, dict) and set(jobs) <= {"chief", "worker"}:
+            return jobs, task
+    raise wrong("TF_CONFIG", f"{text:.200}", _TF_CONFIG)
 
 
 # ---- the start
