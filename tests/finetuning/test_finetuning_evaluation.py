@@ -92,7 +92,7 @@ def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
     used, infer = [], Predictor.outputs
 
     def watched(self, rows):
-        found = {copy._outputs["values"].device[-5:] for copy in self._copies}
+        found = {copy.results["values"].device[-5:] for copy in self._copies}
         used.append(sorted(found))
         return infer(self, rows)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import dataclasses
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,18 +21,18 @@ from xlnet.support import errors
 from xlnet.support.errors import UserError
 
 
+@dataclasses.dataclass(eq=False)
 class Subgraph:
-    """A part of what a `RestoredSession` computes on a device: outputs from a batch of inputs, by
-    name."""
+    """A part of what a `RestoredSession` computes on a device: `results` from a batch of `inputs`,
+    by name."""
 
-    def __init__(self, restored: RestoredSession, inputs: Tensors, outputs: Tensors):
-        self._restored = restored
-        self._inputs = inputs
-        self._outputs = outputs
+    restored: RestoredSession
+    inputs: Tensors
+    results: Tensors
 
     def outputs(self, features: Mapping[str, Any]) -> Arrays:
         """All outputs, by their names."""
-        return dict(zip(self._outputs, self(self._outputs, features)))
+        return dict(zip(self.results, self(self.results, features)))
 
     def __call__(self, names: Iterable[str], features: Mapping[str, Any]) -> list:
         """The outputs of these names.
@@ -39,17 +40,17 @@ class Subgraph:
         Args:
           features: arrays by name; those that are no inputs are ignored.
         """
-        return self._restored.call(lambda: self.run(names, features))
+        return self.restored.call(lambda: self.run(names, features))
 
     def run(self, names: Iterable[str], features: Mapping[str, Any]) -> list:
         """The same without waiting for a turn: for what takes no time."""
-        wanted = [self._outputs[name] for name in names]
+        wanted = [self.results[name] for name in names]
         feeds = {}
-        for name, tensor in self._inputs.items():
+        for name, tensor in self.inputs.items():
             if name in features:
                 feeds[tensor] = features[name]
         with errors.translated_errors():
-            return self._restored.session.run(wanted, feeds)
+            return self.restored.session.run(wanted, feeds)
 
 
 class RestoredSession:
