@@ -32,10 +32,8 @@ def evaluate(run: PretrainingRun) -> dict[str, Any]:
     Raises:
       UserError: the weights are of another network or vocabulary, or not complete.
     """
-    path, flag = run.settings.model_dir, "model_dir"
-    if run.settings.init_checkpoint:
-        path, flag = run.settings.init_checkpoint, "init_checkpoint"
-    prefix = checkpoint.resolve(path, flag)
+    flag = "init_checkpoint" if run.settings.init_checkpoint else "model_dir"
+    prefix = checkpoint.resolve(getattr(run.settings, flag), flag)
     run_document.check_weights(prefix, run.config, run.tokenizer, flag)
     return HeldOut(run).evaluate_step(checkpoint.step_named(prefix), prefix)
 
