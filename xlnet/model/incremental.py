@@ -17,14 +17,14 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.model import heads, modeling
 from xlnet.model.kernels import Mask, Stream, Weights, additive_mask, gather_keys
-from xlnet.model.ops import dense, shape_of, split_heads
+from xlnet.model.ops import Tensors, dense, shape_of, split_heads
 from xlnet.model.parameters import LayerContext, layer_weights
 from xlnet.settings.network import RunConfig, XLNetConfig
 
 
 def incremental_network(
     config: XLNetConfig, run: RunConfig, has_queries: bool
-) -> tuple[dict[str, tf.Tensor], dict[str, Any]]:
+) -> tuple[Tensors, dict[str, Any]]:
     """The graph for incremental decoding, variables in scopes `transformer` and `lm_loss`.
     has_queries: whether blanks can be predicted; a causal network has no vector for them.
 
@@ -112,7 +112,7 @@ def _layer(
     keys: tf.Variable,
     values: tf.Variable,
     distance_keys: tf.Variable,
-    inputs: dict[str, tf.Tensor],
+    inputs: Tensors,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """x [B,T+P,D] -> the same of the next layer, attention probabilities [B,N,T+P,S]."""
     n_head, first_slot = net.config.n_head, inputs["first_slot"]
