@@ -75,6 +75,7 @@ def finetuning(kind, network, settings, is_fixed=False):
         settings=tuned.settings,
         optimization=OPTIMIZATION,
         config=CONFIG,
+        network=model.network,
         model=model,
         class_weights=None,
         devices=Devices(None),

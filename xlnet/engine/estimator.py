@@ -26,7 +26,7 @@ from xlnet.engine.devices import (
 )
 from xlnet.engine.multi_host import HostMonitor
 from xlnet.model.ops import Tensors
-from xlnet.settings.network import XLNetConfig
+from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import OptimizationSettings, RunSettings
 from xlnet.support import errors
 
@@ -57,12 +57,14 @@ class TrainingRun:
       optimization: the length of training among them.
       config: the architecture.
       devices: of the run.
+      network: how the network is run, such as its precision and dropout.
     """
 
     settings: RunSettings
     optimization: OptimizationSettings
     config: XLNetConfig
     devices: Devices
+    network: NetworkSettings
 
     @property
     def unit(self) -> tuple[str, int]:

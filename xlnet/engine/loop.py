@@ -190,6 +190,7 @@ def _begin(run: TrainingRun, step: int) -> None:
         start = checkpoint.resolve(run.settings.init_checkpoint)
     banner = {
         "devices": run.devices.description,
+        "precision": run.devices.precision_in_words(run.network),
         **run.banner(),
         "steps": (
             f"{step} to {optimization.train_steps}, {optimization.warmup_steps} of warm-up, of "

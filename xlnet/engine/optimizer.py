@@ -270,20 +270,17 @@ def _state(name: str, value: float) -> tf.Variable:
     )
 
 
-def training_step(
-    run: TrainingRun, batch: Tensors, precision: str | None
-) -> tuple[EstimatorSpec, Tensors]:
+def training_step(run: TrainingRun, batch: Tensors) -> tuple[EstimatorSpec, Tensors]:
     """A step of the replica whose graph is being built; and what `micro_batch_loss` keeps.
 
     Args:
       run: whose `micro_batch_loss` is minimized.
       batch: this replica's part of the global batch, dict of tensors [b,...].
-      precision: of the network.
     """
     # Loss and gradients, of each micro-batch. In float16 the loss is scaled, since small gradients
     # would become 0.
     first_row = replica_index() * next(iter(batch.values())).shape.as_list()[0]
-    scale = LossScale() if precision == "fp16" else None
+    scale = LossScale() if run.network.precision == "fp16" else None
     parts, xla = run.settings.grad_accum_steps, run.devices.xla
     loss, gradients, kept = loss_and_gradients(run, batch, first_row, parts, scale, xla)
     # Means over the replicas of all hosts.

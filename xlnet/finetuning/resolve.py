@@ -159,6 +159,7 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
         optimization,
         model.config,
         devices,
+        model.network,
         model,
         data,
         document,

@@ -75,8 +75,7 @@ class FineTuningRun(TaskRun, TrainingRun):
 
     def model_fn(self, features: Tensors) -> EstimatorSpec:
         """A training step on one replica; features: those of `batches`, [b,...]."""
-        batch, precision = ops.on_device(features), self.model.network.precision
-        spec, _ = optimizer.training_step(self, batch, precision)
+        spec, _ = optimizer.training_step(self, ops.on_device(features))
         return spec
 
     def micro_batch_loss(
@@ -149,7 +148,6 @@ class FineTuningRun(TaskRun, TrainingRun):
             self.optimization.train_steps * settings.train_batch_size / len(self.rows)
         )
         return {
-            "precision": self.devices.precision_in_words(self.model.network),
             "task": f"{task.name}: {len(self.rows):,} examples{held_out}",
             "labels": labels,
             "rate": f"{self.optimization.learning_rate:g}",
@@ -159,7 +157,7 @@ class FineTuningRun(TaskRun, TrainingRun):
                 f"every {settings.save_steps:,}, the last {settings.max_save} kept (0: all)"
             ),
             "settings": run_document.changed(
-                (settings, self.model.network, self.optimization)
+                (settings, self.network, self.optimization)
             ),
         }
 

@@ -35,7 +35,6 @@ class PretrainingRun(TrainingRun):
 
     Attributes:
       settings: records, objective, memory, targets, steps.
-      network: how the network is run, such as its precision and dropout.
       objective: what is predicted.
       tokenizer: that of the records.
       manifest: of the training records.
@@ -45,7 +44,6 @@ class PretrainingRun(TrainingRun):
     """
 
     settings: PretrainingSettings
-    network: NetworkSettings
     objective: objectives.Objective
     tokenizer: Tokenizer
     manifest: Manifest
@@ -67,7 +65,7 @@ class PretrainingRun(TrainingRun):
         # parts by rows.
         (target_count,) = mean_over_replicas([tf.reduce_sum(batch["weights"])])
         batch["target_count"] = tf.fill([rows], target_count / parts)
-        spec, kept = optimizer.training_step(self, batch, self.network.precision)
+        spec, kept = optimizer.training_step(self, batch)
         if not memory:
             return spec
         update = tf.group(spec.train_op, memory.update(kept["memory"]))
@@ -194,7 +192,6 @@ class PretrainingRun(TrainingRun):
         # Where it is not given, it follows from the lengths of the records.
         shown = dataclasses.replace(settings, perm_size=self.permutation.perm_size)
         return {
-            "precision": self.devices.precision_in_words(self.network),
             "data": (
                 f"{settings.record_info_dir}: {manifest.tokens:,} tokens, {manifest.num_streams} "
                 f"streams of {manifest.windows_per_stream} windows; an epoch is {steps:,.1f} steps"
