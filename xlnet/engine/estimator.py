@@ -68,8 +68,8 @@ class TrainingRun:
 
     @property
     def unit(self) -> tuple[str, int]:
-        """What throughput counts, and how many of them a step has."""
-        raise NotImplementedError
+        """What throughput counts, and how many of them a step has: examples, if nothing else."""
+        return "examples", self.settings.train_batch_size
 
     def model_fn(self, features: Tensors) -> EstimatorSpec:
         """The training step of a replica: the loss, its gradients, the update."""

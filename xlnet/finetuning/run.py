@@ -102,10 +102,6 @@ class FineTuningRun(TaskRun, TrainingRun):
 
     # -- what the loop needs besides, see `estimator.TrainingRun`
 
-    @property
-    def unit(self) -> tuple[str, int]:
-        return "examples", self.settings.train_batch_size
-
     def batches(self, start: int) -> tf.data.Dataset:
         """Shuffled batches of the records from the step `start` on.
 
