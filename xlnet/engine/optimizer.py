@@ -290,9 +290,11 @@ def training_step(run: TrainingRun, batch: Tensors) -> tuple[EstimatorSpec, Tens
     return EstimatorSpec(loss, train_op, scalars), kept
 
 
-def gradients_of(loss: tf.Tensor) -> list[tf.Tensor]:
-    """Dense gradients of `loss` for `tf.trainable_variables()`; a ValueError names those that no
-    gradient reaches."""
+def gradients_of(loss: tf.Tensor, scale: LossScale | None = None) -> list[tf.Tensor]:
+    """Dense gradients of `loss`, times the value of `scale`, for `tf.trainable_variables()`; a
+    ValueError names those that no gradient reaches."""
+    if scale:
+        loss = loss * scale.value
     variables = tf.trainable_variables()
     dense, lost = [], []
     for gradient, variable in zip(ops.gradients(loss, variables), variables):
@@ -338,7 +340,7 @@ def loss_and_gradients(
         return tf2.function(compute, jit_compile=True, autograph=False)(batch)
     if micro_batches == 1:
         loss, kept = run.micro_batch_loss(batch, first_row)
-        return loss, _gradients(loss, scale), kept
+        return loss, gradients_of(loss, scale), kept
 
     # The first micro-batch is computed outside of the loop, as variables cannot be made within it.
     # Example: of eight batch elements, two micro-batches have the elements 0 to 3 and 4 to 7.
@@ -349,7 +351,7 @@ def loss_and_gradients(
         parts[name] = tf.reshape(value, shape)
         first[name] = parts[name][0]
     loss, kept = run.micro_batch_loss(first, first_row)
-    gradients = _gradients(loss, scale)
+    gradients = gradients_of(loss, scale)
 
     # The others follow one after the other, so that memory holds the activations of one at a time.
     # Their losses and gradients are summed; the tensors to keep are collected.
@@ -366,7 +368,7 @@ def loss_and_gradients(
     ) -> tuple[Any, ...]:
         part = {name: values[index] for name, values in parts.items()}
         more_loss, kept = run.micro_batch_loss(part, first_row + index * rows)
-        more = _gradients(more_loss, scale)
+        more = gradients_of(more_loss, scale)
         sums = [a + b for a, b in zip(gradients, more)]
         collected = {}
         for name, value in kept.items():
@@ -387,10 +389,6 @@ def loss_and_gradients(
     # is the loss of the batch.
     gradients = [gradient / micro_batches for gradient in gradients]
     return loss / micro_batches, gradients, kept
-
-
-def _gradients(loss: tf.Tensor, scale: LossScale | None) -> list[tf.Tensor]:
-    return gradients_of(loss * scale.value if scale else loss)
 
 
 def minimize(
