@@ -24,7 +24,6 @@ from xlnet.settings import presets
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings
 from xlnet.settings.network import (
-    ARCHITECTURE_KEYS,
     CONFIG_NAME,
     NetworkSettings,
     XLNetConfig,
@@ -226,9 +225,9 @@ def choose_architecture(
     """The architecture: of flags, which take precedence; of a JSON file; of the run that is
     resumed, or of the initial checkpoint's directory. A vocabulary of another size is an error."""
     given = {}
-    for key in ARCHITECTURE_KEYS:
-        if getattr(flags, key) is not None:
-            given[key] = getattr(flags, key)
+    for key, value in vars(flags).items():
+        if value is not None:
+            given[key] = value
     path = settings.model_config_path
     weights, _ = _weights(settings)
     if not path and weights:
