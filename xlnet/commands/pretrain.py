@@ -41,7 +41,7 @@ def run() -> None:
         from xlnet.pretraining.resolve import resolve
 
         if settings.own_module:
-            own_modules.load(settings.own_module, "own_module")
+            own_modules.load(settings.own_module)
         run = resolve(settings, architecture, network, optimization, device, line.given)
         if run.settings.do_eval:
             held_out.evaluate(run)

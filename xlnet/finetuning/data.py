@@ -24,7 +24,7 @@ def own_code(settings: TaskSettings) -> list[str]:
     """The digest of the file of `own_module`, on which records depend; [] without one."""
     if not settings.own_module:
         return []
-    module = own_modules.load(settings.own_module, "own_module")
+    module = own_modules.load(settings.own_module)
     return [files.sha256(str(module.__file__))]
 
 

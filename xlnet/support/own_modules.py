@@ -11,13 +11,14 @@ from xlnet.support import files
 from xlnet.support.errors import UserError, wrong
 
 
-def load(module: str, flag: str) -> ModuleType:
-    """Imports FILE.py or the name of an installed module.
+def load(module: str) -> ModuleType:
+    """Imports FILE.py or the name of an installed module, that of --own_module.
 
     Raises:
       UserError: there is no such file, it raises an error, another module has its name, or it was
         changed after it had been imported: Python imports it once, and its parts may be in use.
     """
+    flag = "own_module"
     name, is_file = module, module.endswith(".py")
     if is_file:
         files.require_file(module, flag)

@@ -112,7 +112,7 @@ def load(module: str | None) -> list[type[Task]]:
     if not module:
         return []
     own = []
-    for part in vars(own_modules.load(module, "own_module")).values():
+    for part in vars(own_modules.load(module)).values():
         is_type = isinstance(part, type) and part in TASK_TYPES.values()
         if is_type and not is_built_in(part):
             own.append(part)
