@@ -15,7 +15,6 @@ import tensorflow.compat.v1 as tf
 from xlnet.engine import checkpoint, progress, recurrent_memory
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.estimator import Estimator, TrainingRun
-from xlnet.engine.progress import Progress
 from xlnet.settings.training import JOURNAL_NAME, RUN_NAME
 from xlnet.support import files, system
 from xlnet.support.errors import Unfinished
@@ -80,7 +79,7 @@ def fit(
         if settings.init_checkpoint and not checkpoint.newest(model_dir):
             checkpoint.start_from(training.session, settings.init_checkpoint)
         _begin(run, first)
-        reports = Progress(run, first)
+        reports = progress.Progress(run, first)
 
         while training.step < last:
             began = time.time()

@@ -14,7 +14,6 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint, devices
-from xlnet.engine.devices import Devices
 from xlnet.engine.estimator import Estimator
 from xlnet.settings.network import XLNetConfig
 from xlnet.support import errors, files
@@ -50,7 +49,7 @@ class Memory:
 # ---- the files
 
 
-def load(training: Estimator, model_dir: str, run_devices: Devices) -> None:
+def load(training: Estimator, model_dir: str, run_devices: devices.Devices) -> None:
     """Sets the memories of this host to those of the step from which a training resumes; they are
     empty at its beginning. If they are missing or of another shape, as after a change of the batch
     size, they start empty, with a note.
@@ -90,7 +89,7 @@ def load(training: Estimator, model_dir: str, run_devices: Devices) -> None:
         devices.set_value(training.session, variable, values)
 
 
-def save(training: Estimator, model_dir: str, run_devices: Devices) -> None:
+def save(training: Estimator, model_dir: str, run_devices: devices.Devices) -> None:
     """Saves the memories of this host as `memory-<step>-<first batch element>.npy`; arguments as of
     `load`. On the first host, waits for those of all hosts: it writes the checkpoint after this, so
     none lacks a memory."""

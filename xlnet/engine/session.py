@@ -18,7 +18,6 @@ from xlnet.engine import checkpoint
 from xlnet.engine.devices import Devices, divide_cores, without_registered_gradients
 from xlnet.model.ops import Arrays, Tensors
 from xlnet.support import errors
-from xlnet.support.errors import UserError
 
 
 @dataclasses.dataclass(eq=False)
@@ -158,6 +157,6 @@ def require_finite(values: np.ndarray) -> None:
     """Raises UserError for outputs of the network that are not finite numbers: whatever is chosen
     by them would look like an answer."""
     if not np.isfinite(values).all():
-        raise UserError(
+        raise errors.UserError(
             "the outputs of the network are not finite numbers; if precision is fp16, give fp32"
         )

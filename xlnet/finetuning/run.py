@@ -24,7 +24,6 @@ from xlnet.finetuning.model import TaskModel
 from xlnet.model import ops, stateless_random
 from xlnet.model.ops import Tensors
 from xlnet.runs import run_document
-from xlnet.runs.run_document import RunDocument
 from xlnet.settings.finetuning import FineTuningSettings
 from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.contract import LossOptions
@@ -52,7 +51,7 @@ class TaskRun:
     optimization: OptimizationSettings
     data: TaskData
     devices: Devices
-    document: RunDocument
+    document: run_document.RunDocument
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,7 +19,6 @@ from xlnet.engine.devices import Devices
 from xlnet.pretraining import objectives
 from xlnet.pretraining.run import PretrainingRun
 from xlnet.runs import run_document
-from xlnet.runs.run_document import RunDocument
 from xlnet.settings import presets
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings
@@ -95,7 +94,7 @@ def resolve(
     groups = (settings, network, optimization, device)
     resolved = {**run_document.values_of(groups), **config.to_dict()}
     resolved.pop("model_config_path", None)  # the architecture stands in its place
-    document = RunDocument(
+    document = run_document.RunDocument(
         run_document.path_in(settings.model_dir),
         settings.program,
         resolved,

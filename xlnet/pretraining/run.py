@@ -22,7 +22,6 @@ from xlnet.model import heads, ops, parameters, stateless_random
 from xlnet.model.ops import Tensors
 from xlnet.pretraining import objectives
 from xlnet.runs import run_document
-from xlnet.runs.run_document import RunDocument
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings
@@ -49,7 +48,7 @@ class PretrainingRun(TrainingRun):
     manifest: Manifest
     held_out: Manifest | None
     permutation: Permutation
-    document: RunDocument
+    document: run_document.RunDocument
 
     # -- the step
 
