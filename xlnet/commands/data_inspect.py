@@ -2,11 +2,11 @@
 
 import dataclasses
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
 
 from xlnet.commands import cli, pretrain
 from xlnet.commands.plot import check_png
-from xlnet.settings.fields import Settings, field_of, required, same_as
+from xlnet.settings.fields import Settings, required, same_as
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.support import errors, own_modules, system
 from xlnet.support.errors import wrong
@@ -23,17 +23,20 @@ backward      shown in reading order; the model begins at the last token shown
 """
 
 
-# Which targets and orders are sampled: those of training with the same settings.
-_fields = []
-for _name in """
-    seed objective num_predict perm_size factorization_order own_module mask_mode max_ngram
-    mask_alpha mask_beta
-""".split():
-    _type = field_of(PretrainingSettings, _name).type
-    _fields.append((_name, _type, same_as(PretrainingSettings, _name)))
-TargetSettings: Any = dataclasses.make_dataclass(
-    "TargetSettings", _fields, bases=(Settings,), frozen=True
-)
+@dataclasses.dataclass(frozen=True)
+class TargetSettings(Settings):
+    """Which targets and orders are sampled: those of training with the same settings."""
+
+    seed: int = same_as(PretrainingSettings, "seed")
+    objective: str = same_as(PretrainingSettings, "objective")
+    num_predict: int = same_as(PretrainingSettings, "num_predict")
+    perm_size: int = same_as(PretrainingSettings, "perm_size")
+    factorization_order: str = same_as(PretrainingSettings, "factorization_order")
+    own_module: Optional[str] = same_as(PretrainingSettings, "own_module")
+    mask_mode: str = same_as(PretrainingSettings, "mask_mode")
+    max_ngram: int = same_as(PretrainingSettings, "max_ngram")
+    mask_alpha: int = same_as(PretrainingSettings, "mask_alpha")
+    mask_beta: int = same_as(PretrainingSettings, "mask_beta")
 
 
 @dataclasses.dataclass(frozen=True)
