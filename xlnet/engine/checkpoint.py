@@ -149,16 +149,19 @@ def remove_unfinished(directory: str) -> None:
     shutil.rmtree(os.path.join(directory, _UNFINISHED), ignore_errors=True)
 
 
-def reading(prefix: str) -> contextlib.AbstractContextManager[None]:
-    """Turns errors inside into a `UserError`: the checkpoint `prefix` cannot be read."""
-    return errors.reading("checkpoint " + prefix, _REMEDY)
+@contextlib.contextmanager
+def _reader(prefix: str) -> Iterator[tf.train.NewCheckpointReader]:
+    """Yields TensorFlow's reader of a checkpoint; turns errors inside into a `UserError`: the
+    checkpoint cannot be read."""
+    with errors.reading("checkpoint " + prefix, _REMEDY):
+        yield tf.train.NewCheckpointReader(prefix)
 
 
 def names(prefix: str) -> list[str]:
     """Names of the variables in a checkpoint; those of TensorFlow 2 have a text, too, which is left
     out."""
-    with reading(prefix):
-        types = tf.train.NewCheckpointReader(prefix).get_variable_to_dtype_map()
+    with _reader(prefix) as reader:
+        types = reader.get_variable_to_dtype_map()
     return [name for name, dtype in types.items() if dtype != tf.string]
 
 
@@ -188,8 +191,7 @@ def is_weight(name: str) -> bool:
 
 def arrays(prefix: str, wanted: Iterable[str]) -> Iterator[np.ndarray]:
     """Yields the variables of these names, in the checkpoint's types, one at a time."""
-    with reading(prefix):
-        reader = tf.train.NewCheckpointReader(prefix)
+    with _reader(prefix) as reader:
         for name in wanted:
             yield reader.get_tensor(name)
 

@@ -238,18 +238,17 @@ def set_xla_flags() -> None:
 
 def gpu_names(gpus: Sequence[Any]) -> str:
     """Number and name: "2 GPU (NVIDIA L4)"."""
-    name = _details(gpus[0]).get("device_name", "unknown")
-    return f"{len(gpus)} GPU ({name})"
+    details = tf2.config.experimental.get_device_details(gpus[0])
+    return f"{len(gpus)} GPU ({details.get('device_name', 'unknown')})"
 
 
 def compute_capability(gpus: Sequence[Any]) -> tuple[int, int] | None:
     """That of NVIDIA GPUs of one kind, such as (9, 0); None for others."""
-    found = {_details(gpu).get("compute_capability") for gpu in gpus}
+    found = set()
+    for gpu in gpus:
+        details = tf2.config.experimental.get_device_details(gpu)
+        found.add(details.get("compute_capability"))
     return found.pop() if len(found) == 1 else None
-
-
-def _details(gpu: Any) -> dict[str, Any]:
-    return tf2.config.experimental.get_device_details(gpu)
 
 
 # ---- the process and its sessions
