@@ -88,8 +88,7 @@ def test_other_hosts_have_the_settings_of_the_first(tmp_path):
     run_document.write(str(tmp_path), document_of(tmp_path))
 
     def check(contents=RECORDS, **changes):
-        now = document_of(tmp_path, contents, **changes)
-        run_document.check_host(now, groups_of(**changes))
+        run_document.check_host(document_of(tmp_path, contents, **changes))
 
     check(model_dir="mounted/elsewhere", eval_record_info_dir="there", log_steps=7)
     with pytest.raises(UserError, match="the held-out records .* have other content,"):

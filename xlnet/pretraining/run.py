@@ -22,9 +22,7 @@ from xlnet.model import heads, ops, parameters, stateless_random
 from xlnet.model.ops import Tensors
 from xlnet.pretraining import objectives
 from xlnet.runs import run_document
-from xlnet.settings.network import NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.settings.training import OptimizationSettings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,8 +177,7 @@ class PretrainingRun(TrainingRun):
         run_document.write(directory, self.document, self.config, self.tokenizer)
 
     def check_host(self) -> None:
-        groups = (PretrainingSettings, NetworkSettings, OptimizationSettings)
-        run_document.check_host(self.document, groups)
+        run_document.check_host(self.document)
 
     def banner(self) -> dict[str, str]:
         settings, manifest = self.settings, self.manifest

@@ -27,7 +27,12 @@ from xlnet.settings.network import (
     XLNetConfig,
 )
 from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.settings.training import BEST, RELEASED_NAME, RUN_NAME
+from xlnet.settings.training import (
+    BEST,
+    RELEASED_NAME,
+    RUN_NAME,
+    OptimizationSettings,
+)
 from xlnet.support import files
 from xlnet.support.errors import UserError, wrong
 
@@ -347,19 +352,15 @@ def differences(before: RunDocument, now: RunDocument) -> list[str]:
     return found
 
 
-def check_host(now: RunDocument, groups: Sequence[type[Settings]]) -> None:
-    """Compares with the first host's document, once that is written; a UserError if a setting
-    differs on which the steps or the checkpoints of all hosts depend.
-
-    Args:
-      now: this host's.
-      groups: which groups of settings there are.
-    """
+def check_host(now: RunDocument) -> None:
+    """Compares `now`, a host's document of pretraining, with the first host's, once that is
+    written; a UserError if a setting differs on which the steps or the checkpoints of all hosts
+    depend."""
     first = read(now.directory)
     if not first:
         return
     different = differences(first, now)
-    for group in groups:
+    for group in (PretrainingSettings, NetworkSettings, OptimizationSettings):
         for field in dataclasses.fields(group):
             was, mine = first.value_of(field), now.value_of(field)
             if (
