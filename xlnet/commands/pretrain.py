@@ -35,17 +35,19 @@ def run() -> None:
     ) as line:
         settings, architecture, network, optimization, device = line.settings
         system.import_tensorflow()
-        from xlnet.engine import loop
-        from xlnet.engine.best_checkpoint import BestCheckpoint
-        from xlnet.pretraining import held_out
-        from xlnet.pretraining.resolve import resolve
+        from xlnet.engine import best_checkpoint, loop
+        from xlnet.pretraining import held_out, resolve
 
         if settings.own_module:
             own_modules.load(settings.own_module)
-        run = resolve(settings, architecture, network, optimization, device, line.given)
+        run = resolve.resolve(
+            settings, architecture, network, optimization, device, line.given
+        )
         if run.settings.do_eval:
             held_out.evaluate(run)
             return
-        selection = BestCheckpoint(run.settings.model_dir, "loss", lower_is_better=True)
+        selection = best_checkpoint.BestCheckpoint(
+            run.settings.model_dir, "loss", lower_is_better=True
+        )
         evaluator = held_out.HeldOut(run) if run.held_out else None
         loop.fit(run, selection, evaluator)
