@@ -46,7 +46,7 @@ def test_golden_trajectories(graph, golden, kind):
         name: tf.placeholder(tf.float32, variables[name].shape) for name in NAMES
     }
     train_op, scalars = optimizer.minimize(
-        settings_of(case.settings[kind]), [gradients[name] for name in NAMES]
+        settings_of(case.settings[kind]), [gradients[name] for name in NAMES], 2
     )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
@@ -88,6 +88,7 @@ def test_golden_pretraining_trajectory(graph, golden, config_name):
     train_op, scalars = optimizer.minimize(
         settings_of(reference["optimizer"]),
         optimizer.gradients_of(loss),
+        config.n_layer,
     )
     weights = {v.op.name: v for v in tf.trainable_variables()}
     step = dict(scalars, loss=loss, memory=model.get_new_memory(), update=train_op)
@@ -112,13 +113,14 @@ def test_golden_pretraining_trajectory(graph, golden, config_name):
             assert_close(value, case["out/final/" + name], name, rtol=1e-4)
 
 
-def run_steps(settings, values, gradients, steps=3):
+def run_steps(settings, values, gradients, n_layer, steps=3):
     """Final values after `steps` updates with constant gradients, of EMAs too."""
     variables = variables_of(values)
     tf.train.get_or_create_global_step()
     train_op, _ = optimizer.minimize(
         settings,
         [tf.constant(gradients[name]) for name in values],
+        n_layer,
     )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
@@ -163,7 +165,7 @@ def test_all_variables_of_a_checkpoint_move_as_the_rules_say(graph, legacy):
         ema_decay=0.9,
         legacy_optimizer=legacy,
     )
-    final = run_steps(settings, values, gradients)
+    final = run_steps(settings, values, gradients, 2)
 
     scaled = {}
     for name, gradient in gradients.items():
@@ -203,6 +205,7 @@ def test_a_weight_decays_after_it_was_read(graph):
             learning_rate=1.0, weight_decay=0.5, decay_method="constant"
         ),
         optimizer.gradients_of(loss),
+        1,
     )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
@@ -226,7 +229,7 @@ def test_layers_that_are_frozen_count(graph):
         clip=100.0,
     )
     final = run_steps(
-        settings, values, {name: np.ones(2, np.float32) for name in values}, steps=1
+        settings, values, {name: np.ones(2, np.float32) for name in values}, 6, steps=1
     )
     assert_close(
         [-value[0] / 0.01 for value in final.values()], [0.25, 0.5, 1.0], rtol=1e-4
@@ -260,7 +263,7 @@ def test_steps_that_overflow_are_not_counted(graph):
     settings = OptimizationSettings(
         learning_rate=0.1, decay_method="constant", ema_decay=0.9
     )
-    train_op, _ = optimizer.minimize(settings, [gradient], scale)
+    train_op, _ = optimizer.minimize(settings, [gradient], 1, scale)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         for value in [np.inf] * 3 + [1e4]:

@@ -286,7 +286,8 @@ def training_step(run: TrainingRun, batch: Tensors) -> tuple[EstimatorSpec, Tens
     # Means over the replicas of all hosts.
     *gradients, loss = mean_over_replicas([*gradients, loss])
     # Clipping and update.
-    train_op, scalars = minimize(run.optimization, gradients, scale)
+    n_layer = run.config.n_layer
+    train_op, scalars = minimize(run.optimization, gradients, n_layer, scale)
     return EstimatorSpec(loss, train_op, scalars), kept
 
 
@@ -394,6 +395,7 @@ def loss_and_gradients(
 def minimize(
     settings: OptimizationSettings,
     gradients: Sequence[tf.Tensor],
+    n_layer: int,
     loss_scale: LossScale | None = None,
 ) -> tuple[tf.Operation, dict[str, Any]]:
     """One update of all trainable variables.
@@ -401,6 +403,7 @@ def minimize(
     Args:
       settings: of the optimizer.
       gradients: for `tf.trainable_variables()`: those of the global batch, equal on every replica.
+      n_layer: the layers of the network.
       loss_scale: by whose value these gradients are multiplied, or None.
 
     Returns:
@@ -414,15 +417,13 @@ def minimize(
     clipped, norm = tf.clip_by_global_norm(gradients, settings.clip)
     is_valid = tf.is_finite(norm) if loss_scale else None
 
-    # The update. Lower layers may be frozen, and so not trainable.
-    variables = tf.trainable_variables()
-    layers = [layer_of(base_name(variable)) for variable in variables]
-    n_layer = 1 + max((layer for layer in layers if layer is not None), default=-1)
+    # The update.
     step = tf.train.get_global_step()
     rate = learning_rate(settings, step)
     updates = loss_scale.updates if loss_scale else step
     adam = AdamW(settings, rate, updates, n_layer, is_valid)
-    train_op = adam.apply_gradients(zip(clipped, variables), global_step=step)
+    updated = zip(clipped, tf.trainable_variables())
+    train_op = adam.apply_gradients(updated, global_step=step)
     if loss_scale:
         train_op = tf.group(train_op, loss_scale.update(is_valid))
     return train_op, {
