@@ -3,6 +3,7 @@
 import dataclasses
 import enum
 import math
+import operator
 import types
 import typing
 from collections.abc import Sequence
@@ -141,6 +142,15 @@ def check_value(
     check_limits(field, value, before)
 
 
+# Limits of `setting`, in words, and the comparison of a value with one.
+_BOUNDS = (
+    ("minimum", "at least", operator.ge),
+    ("above", "more than", operator.gt),
+    ("maximum", "at most", operator.le),
+    ("below", "less than", operator.lt),
+)
+
+
 def check_limits(field: "dataclasses.Field[Any]", value: Any, before: str = "") -> None:
     """Raises UserError, which begins with `before`, unless `field` allows `value`."""
     where, limits = before + field.name, field.metadata
@@ -148,21 +158,12 @@ def check_limits(field: "dataclasses.Field[Any]", value: Any, before: str = "") 
         raise wrong(where, repr(value), f"one of {', '.join(limits['choices'])}")
     if isinstance(value, float) and not math.isfinite(value):
         raise wrong(where, repr(value), "a finite number")
-    minimum, maximum = limits["minimum"], limits["maximum"]
-    above, below = limits["above"], limits["below"]
     bounds, is_right = [], True
-    if minimum is not None:
-        bounds.append(f"at least {minimum:g}")
-        is_right = value >= minimum
-    if above is not None:
-        bounds.append(f"more than {above:g}")
-        is_right = is_right and value > above
-    if maximum is not None:
-        bounds.append(f"at most {maximum:g}")
-        is_right = is_right and value <= maximum
-    if below is not None:
-        bounds.append(f"less than {below:g}")
-        is_right = is_right and value < below
+    for name, words, is_within in _BOUNDS:
+        bound = limits[name]
+        if bound is not None:
+            bounds.append(f"{words} {bound:g}")
+            is_right = is_right and is_within(value, bound)
     if not is_right:
         raise wrong(where, repr(value), " and ".join(bounds))
 
