@@ -70,8 +70,13 @@ def random_weights(config, outputs, rng):
     """A checkpoint's arrays of a fine-tuned classifier: no mask embedding, no LM bias."""
     from xlnet.convert import weights
 
-    scope = "classification_custom"
-    pairs = weights.pairs(config, weights.SEQUENCE, True, scope, outputs)
+    entries = {
+        "architectures": [weights.SEQUENCE],
+        "summary_use_proj": True,
+        "problem_type": None,
+        "id2label": range(outputs),
+    }
+    pairs = weights.pairs(entries, config, {"head": "classification_custom"})
     return {
         pair.ours: rng.normal(0, 0.4, pair.shape).astype(np.float32)
         for pair in pairs

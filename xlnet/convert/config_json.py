@@ -9,8 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xlnet.convert import weights
-from xlnet.convert.weights import CHOICE, LM, NETWORK, SEQUENCE, SPANS, TOKENS
+from xlnet.convert.weights import (
+    CHOICE,
+    LM,
+    NETWORK,
+    SCORE,
+    SEQUENCE,
+    SPANS,
+    SUMMED_UP,
+    TOKENS,
+)
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.runs import run_document, task_settings
 from xlnet.runs.run_document import RunDocument
@@ -29,12 +37,10 @@ from xlnet.tasks.tagging import sentences
 NAME = "config.json"
 
 CLASSES = (NETWORK, LM, SEQUENCE, CHOICE, TOKENS, SPANS)
-_SUMMED_UP = (SEQUENCE, CHOICE)  # with one vector for the text
 
-# The values of `problem_type`.
+# The values of `problem_type`, with `SCORE`.
 ONE_LABEL = "single_label_classification"
 MANY_LABELS = "multi_label_classification"
-SCORE = "regression"
 
 # Our task types in their terms: (class, problem). The first one is that of their model.
 _THEIRS = {
@@ -58,13 +64,8 @@ _ACTIVATIONS = {  # theirs -> ours
 }
 _THEIR_ACTIVATION = {"relu": "relu", "gelu_erf": "gelu", "gelu": "gelu_new"}
 
-_SIZES = {
-    "n_layer": "n_layer",
-    "d_model": "d_model",
-    "n_head": "n_head",
-    "d_inner": "d_inner",
-    "n_token": "vocab_size",
-}  # ours -> theirs
+# Of the architecture, under the same name; n_token is their vocab_size.
+_ARCHITECTURE = ("n_layer", "d_model", "n_head", "d_head", "d_inner", "untie_r")
 _BEAMS = ("start_n_top", "end_n_top")  # of questions: options of our task
 _SHARED = ("clamp_len", "mem_len", "same_length")  # settings here under the same name
 
@@ -118,7 +119,7 @@ def read(given: Mapping[str, Any], path: str) -> dict[str, Any]:
         allowed["problem_type"] = (ONE_LABEL, MANY_LABELS, SCORE)
     else:
         values["problem_type"] = None
-    if name in _SUMMED_UP:
+    if name in SUMMED_UP:
         # With a projection the vector goes through tanh, without one it stays as it is: older
         # files have null there.
         has_projection = values["summary_use_proj"]
@@ -143,26 +144,16 @@ def _are_names(labels: Any) -> bool:
 
 def architecture(values: Mapping[str, Any], path: str) -> XLNetConfig:
     """The architecture of their entries."""
-    sizes = {ours: values[theirs] for ours, theirs in _SIZES.items()}
+    sizes = {name: values[name] for name in _ARCHITECTURE}
     try:
+        sizes["d_head"] = sizes["d_head"] or sizes["d_model"] // sizes["n_head"]
         return XLNetConfig(
-            d_head=values["d_head"] or sizes["d_model"] // sizes["n_head"],
             ff_activation=_ACTIVATIONS[values["ff_activation"]],
-            untie_r=values["untie_r"],
+            n_token=values["vocab_size"],
             **sizes,
         )
     except (UserError, TypeError, ZeroDivisionError) as e:
         raise UserError(f"{path}: {e}") from None
-
-
-def pairs(
-    values: Mapping[str, Any], config: XLNetConfig, scope: str
-) -> list[weights.Pair]:
-    """The weights of both sides; scope: the name of our output layer."""
-    name = values["architectures"][0]
-    has_summary = name in _SUMMED_UP and values["summary_use_proj"]
-    outputs = 1 if values["problem_type"] == SCORE else len(values["id2label"])
-    return weights.pairs(config, name, has_summary, scope, outputs)
 
 
 def describe_theirs(
@@ -253,11 +244,10 @@ def describe_ours(
         raise wrong(f"{CONFIG_NAME}: d_head", config.d_head, expected)
     entries = dict(DEFAULTS, model_type="xlnet")
     entries["architectures"] = [LM if has_lm else NETWORK]
-    for ours, theirs in _SIZES.items():
-        entries[theirs] = getattr(config, ours)
-    entries["d_head"] = config.d_head
+    for name in _ARCHITECTURE:
+        entries[name] = getattr(config, name)
+    entries["vocab_size"] = config.n_token
     entries["ff_activation"] = _THEIR_ACTIVATION[config.ff_activation]
-    entries["untie_r"] = config.untie_r
     for name in _SHARED:
         if name in run.resolved:
             entries[name] = run.resolved[name]

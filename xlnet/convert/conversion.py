@@ -41,12 +41,10 @@ def from_huggingface(
     path = os.path.join(source, config_json.NAME)
     entries = config_json.read(files.read_json(path, "config"), path)
     config = config_json.architecture(entries, path)
-    tokenizer = tokenizer_files.read(source, spiece_model_file)
+    tokenizer, length = tokenizer_files.read(source, spiece_model_file)
     _check_size(tokenizer, config)
-    length = tokenizer_files.max_length(source)
     document = config_json.describe_theirs(entries, tokenizer, columns, length)
-    scope = document.task["head"] if document.task else ""
-    pairs = config_json.pairs(entries, config, scope)
+    pairs = weights.pairs(entries, config, document.task)
     tensors = weights.read_folder(source)
     ours, left_over = weights.to_ours(tensors, pairs, source)
     with files.new_directory(target) as directory:
@@ -82,8 +80,7 @@ def to_huggingface(
     ours = checkpoint.read_weights(prefix)
     run = run_document.read(directory) or RunDocument("", None, {})
     entries = config_json.describe_ours(run, config, weights.LM_BIAS in ours)
-    scope = run.task["head"] if run.task else ""
-    pairs = config_json.pairs(entries, config, scope)
+    pairs = weights.pairs(entries, config, run.task)
     # Fine-tuned models have no mask embedding, and that library expects one.
     no_mask = np.zeros([1, 1, config.d_model], np.float32)
     ours.setdefault(weights.MASK_EMBEDDING, no_mask)

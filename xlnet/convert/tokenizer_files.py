@@ -31,30 +31,24 @@ _PIECES = {
 _MORE_PIECES = ("<eop>", "<eod>")
 
 
-def read(folder: str, spiece_model_file: str | None) -> Tokenizer:
-    """The `Tokenizer` of a folder, or of `spiece_model_file`, with the cleaning of the folder."""
-    stored = _config(folder)
+def read(folder: str, spiece_model_file: str | None) -> tuple[Tokenizer, int]:
+    """The `Tokenizer` of a folder, or of `spiece_model_file`, with the cleaning of the folder; and
+    the length of its longest text [tokens], 512 if it is not known."""
+    config, stored = os.path.join(folder, CONFIG_NAME), {}
+    if os.path.exists(config):
+        stored = files.read_json(config, "tokenizer config")
     if stored.get("remove_space", True) is not True:
         where = f"{CONFIG_NAME} of {folder}: remove_space"
         raise wrong(where, stored["remove_space"], "true")
     path = spiece_model_file or os.path.join(folder, SPIECE_NAME)
     files.require_file(path, "spiece_model_file")
     uncased = stored.get("do_lower_case", False)
-    return Tokenizer(path, uncased, stored.get("keep_accents", False))
-
-
-def _config(folder: str) -> dict[str, Any]:
-    path = os.path.join(folder, CONFIG_NAME)
-    return files.read_json(path, "tokenizer config") if os.path.exists(path) else {}
-
-
-def max_length(folder: str) -> int:
-    """The length of the longest text of a folder [tokens]; 512: it is not known."""
-    found = _config(folder).get("model_max_length")
+    tokenizer = Tokenizer(path, uncased, stored.get("keep_accents", False))
+    length = stored.get("model_max_length")
     # That library writes 10 ** 30 if it is not known.
-    if isinstance(found, (int, float)) and 0 < found < 10**6:
-        return int(found)
-    return _LENGTH
+    if isinstance(length, (int, float)) and 0 < length < 10**6:
+        return tokenizer, int(length)
+    return tokenizer, _LENGTH
 
 
 def write(

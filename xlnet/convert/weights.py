@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError
@@ -28,6 +28,9 @@ SEQUENCE = "XLNetForSequenceClassification"
 CHOICE = "XLNetForMultipleChoice"
 TOKENS = "XLNetForTokenClassification"
 SPANS = "XLNetForQuestionAnswering"
+
+SUMMED_UP = (SEQUENCE, CHOICE)  # with one vector for the text
+SCORE = "regression"  # the `problem_type` with one output, whatever the labels are
 
 MASK_EMBEDDING = "model/transformer/mask_emb/mask_emb"
 LM_BIAS = "model/lm_loss/bias"
@@ -114,17 +117,18 @@ class Pair(NamedTuple):
 
 
 def pairs(
-    config: XLNetConfig, class_name: str, has_summary: bool, scope: str, outputs: int
+    entries: Mapping[str, Any], config: XLNetConfig, task: Mapping[str, Any] | None
 ) -> list[Pair]:
     """The weights of both sides, the word embedding first.
 
     Args:
+      entries: of `config.json`, as of `config_json.read`.
       config: the architecture.
-      class_name: of that library.
-      has_summary: whether the vector of a text is projected.
-      scope: the name of our output layer, if it has an output for each label.
-      outputs: C, of the same.
+      task: the section of our document, which names the output layer; None: only pretrained.
     """
+    class_name = entries["architectures"][0]
+    has_summary = class_name in SUMMED_UP and entries["summary_use_proj"]
+    outputs = 1 if entries["problem_type"] == SCORE else len(entries["id2label"])
     sizes = {"V": config.n_token, "L": config.n_layer, "D": config.d_model}
     sizes.update(N=config.n_head, H=config.d_head, F=config.d_inner, C=outputs)
     sizes.update({"1": 1, "2": 2, "2D": 2 * config.d_model})
@@ -134,7 +138,8 @@ def pairs(
         if not line:
             continue
         ours, theirs, letters, layout = line.split()
-        ours = ours.replace("<scope>", scope)
+        if task:
+            ours = ours.replace("<scope>", task["head"])
         shape = tuple(sizes[letter] for letter in letters.split(","))
         if layout == "biases":
             layout = _STACKED if config.untie_r else _TIED
