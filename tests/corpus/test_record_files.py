@@ -77,7 +77,11 @@ def test_ids_of_any_vocabulary_survive(tmp_path, vocab_size):
     reading = sequences.read(ids, 0, vocabulary)
     begins, drawn = all_segments(reading)
     found = written(
-        tmp_path, sequences.Cell(reading, begins, drawn), vocabulary, 32, 12
+        tmp_path,
+        sequences.Cell(reading, begins, drawn, 0, False),
+        vocabulary,
+        32,
+        12,
     )
     assert found["input"][0, :12].tolist() == ids[:12].tolist()
     assert np.array_equal(found["input"][:, :12].ravel(), ids[: 12 * len(begins)])

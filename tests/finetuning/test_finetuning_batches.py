@@ -6,13 +6,14 @@ from helpers.tasks import write_records
 from helpers.vocabulary import train_tiny_model
 
 from xlnet.corpus import input_pipeline, record_files
-from xlnet.corpus.record_files import ExampleBytes
+from xlnet.corpus.record_files import ExampleBytes, Feature
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.support.errors import UserError
 from xlnet.tasks.encoding import Layout
 from xlnet.tasks.task import Row
 
 LENGTH, ROWS = 40, 46
+CLASS = (Feature("label_ids", (), "int"),)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +32,7 @@ def read(path, count=None, **how):
     with tf.Graph().as_default(), tf.Session() as session:
         batches = input_pipeline.finetuning_batches(
             path,
-            record_files.finetuning_features(LENGTH),
+            record_files.finetuning_features(LENGTH, CLASS, 1),
             row_length=LENGTH,
             num_examples=ROWS,
             **how,
@@ -105,7 +106,7 @@ def test_a_file_of_any_size_is_shuffled_whole(tmp_path):
     import tensorflow.compat.v1 as tf
 
     rows, length, batch_size = 130000, 4, 1000
-    layout = record_files.finetuning_features(length)
+    layout = record_files.finetuning_features(length, CLASS, 1)
     empty = {f.name: np.zeros((1, *f.shape)) for f in layout if f.dtype == "float"}
     empty.update(
         {f.name: np.zeros((1, *f.shape), int) for f in layout if f.dtype == "int"}
@@ -160,7 +161,7 @@ def test_replicas_take_a_batch_in_parts(path):
         parts = input_pipeline.for_replicas(
             input_pipeline.finetuning_batches(
                 path,
-                record_files.finetuning_features(LENGTH),
+                record_files.finetuning_features(LENGTH, CLASS, 1),
                 row_length=LENGTH,
                 num_examples=ROWS,
                 batch_size=4,

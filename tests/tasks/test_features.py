@@ -23,6 +23,7 @@ from xlnet.tasks.task import Columns, Row
 
 SPECIAL = types.SimpleNamespace(cls_id=3, sep_id=4)
 CLS, SEP = SPECIAL.cls_id, SPECIAL.sep_id
+CLASS = (Feature("label_ids", (), "int"),)
 
 
 def arrays_of(pairs, tokenizer, length, labels=(0,)):
@@ -167,11 +168,13 @@ def _rows(count):
     return [Row(str(i), (pair,), str(i % 2)) for i, pair in enumerate(pairs)]
 
 
-def _read(path, max_seq_length, **settings):
+def _read(path, max_seq_length, label_features=CLASS, num_choices=1):
     """Returns the record file as one dict of arrays [n, ...]."""
     import tensorflow as tf
 
-    layout = record_files.finetuning_features(max_seq_length, **settings)
+    layout = record_files.finetuning_features(
+        max_seq_length, label_features, num_choices
+    )
     columns = collections.defaultdict(list)
     for serialized in tf.compat.v1.io.tf_record_iterator(path):
         example = tf.train.Example.FromString(serialized)

@@ -39,13 +39,8 @@ def pretraining_features(seq_len: int) -> tuple[Feature, ...]:
     )
 
 
-CLASS_ID = Feature("label_ids", (), "int")  # the label of a classification
-
-
 def finetuning_features(
-    max_seq_length: int,
-    label_features: Sequence[Feature] = (CLASS_ID,),
-    num_choices: int = 1,
+    max_seq_length: int, label_features: Sequence[Feature], num_choices: int
 ) -> tuple[Feature, ...]:
     """Layout of one fine-tuning example of T = `max_seq_length` × `num_choices` tokens, with what a
     task type adds (`tasks.contract.Task.features`)."""
@@ -86,26 +81,23 @@ class ExampleBytes:
         widths = {"int": self._varints.shape[1], "byte": 1, "float": 4}
         # An example of zeros, whose features are in the order of their names.
         entries = b""
-        ends, sizes = {}, {}  # of the numbers of each feature [bytes]
+        self._slots = {}  # where in the entries the numbers of each feature are
         for name, shape, dtype in sorted(layout):
-            sizes[name] = int(np.prod(shape, dtype=int)) * widths[dtype]
+            size = int(np.prod(shape, dtype=int)) * widths[dtype]
             # A map entry {key=1, value=2: Feature {float_list=2 or int64_list=3: {value=1,
             # packed}}}.
-            numbers = _field(1, bytes(sizes[name]))
-            value = _field(2 if dtype == "float" else 3, numbers)
+            value = _field(2 if dtype == "float" else 3, _field(1, bytes(size)))
             entries += _field(1, _field(1, name.encode()) + _field(2, value))
-            ends[name] = len(entries)
+            self._slots[name] = slice(len(entries) - size, len(entries))
         self._empty = np.frombuffer(_field(1, entries), np.uint8)  # [R]
-        self._slots = {}  # where the numbers of each feature are
-        for name, end in ends.items():
-            end += len(self._empty) - len(entries)
-            self._slots[name] = slice(end - sizes[name], end)
+        self._entries = slice(len(self._empty) - len(entries), None)
 
     def encode(self, columns: Mapping[str, np.ndarray]) -> list[bytes]:
         """Returns the bytes of n examples; `columns`: arrays [n, ...] of the features' shapes by
         name, ints from 0 on. A UserError for an int above `largest`, or below 0."""
         count = len(next(iter(columns.values())))
         examples = np.tile(self._empty, [count, 1])  # [n,R]
+        entries = examples[:, self._entries]
         largest = len(self._varints) - 1
         for name, _, dtype in self._layout:
             values = columns[name]
@@ -118,7 +110,7 @@ class ExampleBytes:
                     found = f"integers from {values.min()} to {values.max()}"
                     raise wrong(f"feature '{name}'", found, f"0 to {largest}")
                 numbers = np.take(self._varints, values, axis=0)
-            examples[:, self._slots[name]] = numbers.reshape(count, -1)
+            entries[:, self._slots[name]] = numbers.reshape(count, -1)
         return list(map(bytes, examples))
 
 

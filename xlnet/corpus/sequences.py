@@ -147,14 +147,13 @@ class TextOfPass:
 
     def _load(self, begin: int, end: int) -> np.ndarray:
         """Tokens [begin, end) of the text, from the chunks that have some of them."""
-        first = np.searchsorted(self._chunk_ends, begin, "right")
-        last = np.searchsorted(self._chunk_ends, end, "left")
+        # The part of each chunk: its tokens [first, behind).
+        first = np.maximum(begin - self._chunk_begins, 0)
+        behind = np.minimum(end, self._chunk_ends) - self._chunk_begins
         parts = []
-        for chunk in range(first, last + 1):
-            low, high = int(self._chunk_begins[chunk]), int(self._chunk_ends[chunk])
-            if high > low:  # a chunk may have no tokens
-                first_token, behind = max(begin - low, 0), min(end, high) - low
-                parts.append(self._read_chunk(chunk, first_token, behind))
+        for chunk in np.flatnonzero(first < behind).tolist():
+            part = self._read_chunk(chunk, int(first[chunk]), int(behind[chunk]))
+            parts.append(part)
         return np.concatenate(parts)
 
 
@@ -270,9 +269,7 @@ def _select(values: np.ndarray, index: np.ndarray) -> np.ndarray:
 
 # Cells: the sequences of a stream, some at a time.
 
-Cell = collections.namedtuple(
-    "Cell", "reading begins segments direction starts_stream", defaults=(FORWARD, False)
-)
+Cell = collections.namedtuple("Cell", "reading begins segments direction starts_stream")
 
 
 def cells(
