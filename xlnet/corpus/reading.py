@@ -117,10 +117,11 @@ def cut(sizes: Mapping[str, int]) -> list[Chunk]:
     chunk_bytes = chunk_size(sum(sizes.values()))
     chunks = []
     for path, size in sizes.items():
-        # A packed file is one chunk, for one process.
-        if is_packed(path) and not size:  # `gzip` makes a text of no characters of it
-            raise wrong(path, "no bytes", "a file of gzip")
-        step = max(size, 1) if is_packed(path) else chunk_bytes
+        step = chunk_bytes
+        if is_packed(path):
+            if not size:  # `gzip` makes a text of no characters of it
+                raise wrong(path, "no bytes", "a file of gzip")
+            step = size  # one chunk, for one process
         for begin in range(0, size, step):
             chunks.append(Chunk(path, begin, min(begin + step, size)))
     return chunks
@@ -176,15 +177,13 @@ def read_chunk(
     elif form == "jsonl":
         sentences = _from_records(chunk, settings)
     else:
-        sentences = _from_text(chunk, settings, has_paragraphs=form == "paragraphs")
+        sentences = _from_text(chunk, settings)
     if settings.split == "all":
         return sentences
     return _select(sentences, settings, counts)
 
 
-def _from_text(
-    chunk: Chunk, settings: InputSettings, has_paragraphs: bool
-) -> Iterator[CorpusSentence]:
+def _from_text(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSentence]:
     """A sentence or a paragraph a line; a blank line, or the separator, between documents."""
     # A document begins behind a separator, or with the file. It belongs to the chunk that has the
     # separator.
@@ -196,7 +195,7 @@ def _from_text(
             if is_own:
                 yield _END_OF_DOCUMENT
             is_own = offset < chunk.end
-        elif is_own and has_paragraphs:
+        elif is_own and settings.input_format == "paragraphs":
             yield from _sentences(offset, text)
         elif is_own and text:
             yield CorpusSentence(offset, text)
