@@ -12,7 +12,7 @@ from xlnet.corpus import reading
 from xlnet.corpus.reading import Chunk, CorpusSentence
 from xlnet.corpus.sentences import EOP
 from xlnet.corpus.sequences import DOCUMENT, SENTENCE
-from xlnet.corpus.tokenizer import Tokenizer
+from xlnet.corpus.tokenizer import Encoded, Tokenizer
 from xlnet.settings.data import CorpusSettings
 from xlnet.support import errors
 
@@ -48,9 +48,7 @@ def tokenize(
         yield tokens
 
 
-def _encode_text(
-    batch: Sequence[CorpusSentence], tokenizer: Tokenizer
-) -> tuple[np.ndarray, np.ndarray]:
+def _encode_text(batch: Sequence[CorpusSentence], tokenizer: Tokenizer) -> Encoded:
     """Ids [T] and lengths [sentences]."""
     texts = [sentence.text for sentence in batch]
     # An <eop> at the end of a sentence is one token, without a space before it.
@@ -76,7 +74,7 @@ def _encode_text(
 
 def _parse_ids(
     chunk: Chunk, batch: Sequence[CorpusSentence], vocab_size: int
-) -> tuple[np.ndarray, np.ndarray]:
+) -> Encoded:
     """As `_encode_text`, of lines of ids."""
     ids: list[int] = []
     lengths = []

@@ -32,6 +32,9 @@ _CONTROL_SYMBOLS = (*_REQUIRED, "<pad>", "<mask>")
 SPIECE_NAME = "spiece.model"  # the model's name in the directory of a checkpoint
 _CLEANING = ("uncased", "keep_accents")  # neither for the released models
 
+# The ids of N texts, text after text, int32 [T], and how many each has, int64 [N].
+Encoded = tuple[np.ndarray, np.ndarray]
+
 
 def preprocess_text(
     inputs: str,
@@ -179,9 +182,23 @@ class Tokenizer:
         """Returns the ids of each text."""
         return _as_lists(*self.encode_to_array(lines))
 
-    def encode_to_array(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of N texts, text after text, int32 [T], and how many each has, int64 [N]."""
-        return self._encode(self._model, lines)
+    def encode_to_array(
+        self, lines: Sequence[str], has_prefix: bool | None = None
+    ) -> Encoded:
+        """The ids of N texts, text after text, int32 [T], and how many each has, int64 [N].
+
+        has_prefix: whether a space is put before each text; None: as the model does.
+        """
+        if has_prefix is None:
+            has_prefix = self.marks_first_word
+        texts = [self.clean(line) for line in lines]
+        _refuse_halves(texts)
+        encoded = self._model_with(has_prefix).encode(texts, num_threads=1)
+        lengths = np.array(list(map(len, encoded)), np.int64)
+        every_id = itertools.chain.from_iterable(encoded)
+        ids = np.fromiter(every_id, np.int32, lengths.sum())
+        # The rule for commas is applied to all at once.
+        return self._split_commas(ids, lengths)
 
     def encode_words(
         self, words: Sequence[str], after_space: Sequence[bool]
@@ -197,7 +214,7 @@ class Tokenizer:
         for is_spaced in (True, False):
             indices = np.flatnonzero(np.equal(after_space, is_spaced)).tolist()
             some = [words[index] for index in indices]
-            encoded = _as_lists(*self._encode(self._model_with(is_spaced), some))
+            encoded = _as_lists(*self.encode_to_array(some, is_spaced))
             for index, ids in zip(indices, encoded):
                 found[index] = ids or found[index]
         return found
@@ -211,18 +228,6 @@ class Tokenizer:
                 model_proto=self.model_bytes + _DUMMY_PREFIX[has_prefix]
             )
         return self._models[has_prefix]
-
-    def _encode(
-        self, model: sentencepiece.SentencePieceProcessor, lines: Sequence[str]
-    ) -> tuple[np.ndarray, np.ndarray]:
-        # The rule for commas is applied to all at once.
-        texts = [self.clean(line) for line in lines]
-        _refuse_halves(texts)
-        encoded = model.encode(texts, num_threads=1)
-        lengths = np.array(list(map(len, encoded)), np.int64)
-        every_id = itertools.chain.from_iterable(encoded)
-        ids = np.fromiter(every_id, np.int32, lengths.sum())
-        return self._split_commas(ids, lengths)
 
     def clean(self, text: str) -> str:
         """Returns `text` as `ids` and `encode_lines` see it."""
@@ -261,9 +266,7 @@ class Tokenizer:
         """Returns the text of ids, without control pieces."""
         return self._model.decode([int(id) for id in ids])
 
-    def _split_commas(
-        self, ids: np.ndarray, lengths: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _split_commas(self, ids: np.ndarray, lengths: np.ndarray) -> Encoded:
         """The rule for commas after digits, on the arrays of `encode_to_array`."""
         # Example: in the ids 5 8 6 8 7, 8 is the piece "▁2010,", which becomes the two pieces 3 4.
         # The first part replaces it, which gives 5 3 6 3 7, and the others are put behind it: 5 3 4
@@ -425,9 +428,9 @@ def _read_cleaning(path: str, sha256: str) -> dict[str, Any]:
 
 def _refuse_halves(texts: Iterable[str]) -> None:
     """Raises UserError for half a surrogate pair, which is not a character."""
-    if not is_text("".join(texts)):
-        half = next(text for text in texts if not is_text(text))
-        raise wrong("the text", f"{half!r:.80}", "no half of a character")
+    for text in texts:
+        if not is_text(text):
+            raise wrong("the text", f"{text!r:.80}", "no half of a character")
 
 
 def is_text(text: str) -> bool:
