@@ -10,7 +10,6 @@ pipeline fails.
 from __future__ import annotations
 
 import functools
-import glob
 import os
 import pickle
 import re
@@ -46,20 +45,21 @@ def make_records(settings: CorpusSettings, options: Any = None) -> preparation.S
 def _in_pipeline(
     folder: str,
     options: Any,
-    work: Callable[[int], Any],
+    work: Callable[[Any], Any],
+    parts: Sequence[Any],
     sizes: Sequence[int],
     description: str,
     *_: object,
 ) -> list[Any]:
-    """As `processes.in_processes`; work and results are files in `folder`."""
+    """As `processes.in_processes`; work, parts and results are files in `folder`."""
     path = os.path.join(folder, description)
-    files.remove(files.match(glob.escape(path) + "-*"))
-    _write(path, work)
-    count = min(len(sizes), _MOST)
+    files.remove_matching(folder, description + "-*")
+    _write(path, (work, parts))
+    count = min(len(parts), _MOST)
     try:
         with beam.Pipeline(options=options) as pipeline:
             elements = pipeline | beam.Create(range(count))
-            _ = elements | description >> beam.Map(_do, path, count, len(sizes))
+            _ = elements | description >> beam.Map(_do, path, count)
     except Exception as e:
         raise _in_one_line(e) from e
     results = []
@@ -71,11 +71,11 @@ def _in_pipeline(
     return results
 
 
-def _do(element: int, path: str, count: int, parts: int) -> None:
+def _do(element: int, path: str, count: int) -> None:
     """Does one of `count` shares of the work."""
-    work = _read(path)
-    share = range(parts * element // count, parts * (element + 1) // count)
-    _write(f"{path}-{element}", [work(part) for part in share])
+    work, parts = _read(path)
+    share = slice(len(parts) * element // count, len(parts) * (element + 1) // count)
+    _write(f"{path}-{element}", [work(part) for part in parts[share]])
 
 
 def _write(path: str, value: Any) -> None:

@@ -80,8 +80,8 @@ def make_records(settings: CorpusSettings, in_parts: Any = in_processes) -> Summ
         # left out: a corpus that was moved, or is mounted elsewhere, gives the same records.
         paths = list(dict.fromkeys(chunk.path for chunk in chunks))
         sizes = [size_of[path] for path in paths]
-        check = functools.partial(_checksum, paths)
-        digests = in_parts(check, sizes, "checksums", "B", settings.num_workers)
+        workers = settings.num_workers
+        digests = in_parts(files.sha256, paths, sizes, "checksums", "B", workers)
         description = dataclasses.asdict(settings)
         for name in _NOT_DESCRIBED:
             del description[name]
@@ -95,13 +95,11 @@ def make_records(settings: CorpusSettings, in_parts: Any = in_processes) -> Summ
         )
         of_files = dict(zip(paths, digests))
         job = RecordsJob(settings, tokenizer, chunks, of_files, directory, description)
-        manifest = _finished(job)
-        is_new = manifest is None
-        if manifest is None:
-            manifest = _make(job, in_parts)
-        files.remove(files.match(os.path.join(glob.escape(folder), "*")))
+        finished = _finished(job)
+        manifest = finished or _make(job, in_parts)
+        files.remove_matching(folder, "*")
         shutil.rmtree(folder, ignore_errors=True)
-    return Summary(manifest, directory, is_new)
+    return Summary(manifest, directory, is_new=finished is None)
 
 
 def _task_folder(task: int, num_task: int) -> str:
@@ -112,11 +110,6 @@ def _task_folder(task: int, num_task: int) -> str:
 def unfinished_folder(directory: str) -> str:
     """The folder of unfinished work in a directory of records."""
     return os.path.join(directory, "unfinished")
-
-
-def _checksum(paths: Sequence[str], index: int) -> str:
-    """The SHA-256 of a file of text."""
-    return files.sha256(paths[index])
 
 
 def _chunks_of_task(
@@ -155,25 +148,22 @@ class RecordsJob:
     directory: str
     description: dict[str, Any]
 
-    def tokens_path(self, index: int) -> str:
+    def tokens_path(self, chunk: reading.Chunk) -> str:
         """The file of the tokens of a chunk; with .json behind it, that of its counts."""
         # Named by what it depends on: text of other files may change.
-        path, begin, end = self.chunks[index]
-        described = dict(self.description, input_content=self.digests[path])
-        depends_on = repr((described, path, begin, end))
+        described = dict(self.description, input_content=self.digests[chunk.path])
+        depends_on = repr((described, *chunk))
         name = "tokens-" + hashlib.sha256(depends_on.encode()).hexdigest()[:32]
         return os.path.join(unfinished_folder(self.directory), name)
 
-    def tokenize(self, index: int) -> dict[str, int]:
+    def tokenize(self, chunk: reading.Chunk) -> dict[str, int]:
         """Makes the tokens of one chunk unless they exist; returns its counts."""
-        path = self.tokens_path(index)
+        path = self.tokens_path(chunk)
         counts_path = path + ".json"  # written last
         if files.exists(counts_path):
             return files.read_json(counts_path, "tokens")
         counts: Counter[str] = Counter()
-        parts = tokenized.tokenize(
-            self.chunks[index], self.settings, self.tokenizer, counts
-        )
+        parts = tokenized.tokenize(chunk, self.settings, self.tokenizer, counts)
         # Without waiting for the disk: with a thousand small files that takes as long as the work.
         with files.writing(path, is_lasting=False) as f:
             for part in parts:
@@ -184,7 +174,7 @@ class RecordsJob:
 
     def read_tokens(self, index: int, begin: int, end: int) -> np.ndarray:
         """Tokens [begin, end) of a chunk, uint32."""
-        with files.open_binary(self.tokens_path(index)) as f:
+        with files.open_binary(self.tokens_path(self.chunks[index])) as f:
             f.seek(4 * begin)
             return np.frombuffer(f.read(4 * (end - begin)), "<u4")
 
@@ -253,7 +243,8 @@ def _make(job: RecordsJob, in_parts: Any) -> Manifest:
     """Text to tokens, then tokens to streams; what is finished already is kept."""
     settings, tokenizer = job.settings, job.tokenizer
     sizes = [chunk.end - chunk.begin for chunk in job.chunks]
-    made = in_parts(job.tokenize, sizes, "reading", "B", settings.num_workers)
+    workers = settings.num_workers
+    made = in_parts(job.tokenize, job.chunks, sizes, "reading", "B", workers)
     counts: Any = Counter()
     for counts_of_chunk in made:
         counts.update(counts_of_chunk)
@@ -270,14 +261,14 @@ def _make(job: RecordsJob, in_parts: Any) -> Manifest:
     path = os.path.join(unfinished_folder(job.directory), "streams.json")
     described = {**job.description, "files": list(job.digests)}
     if not files.exists(path) or files.read_json(path, "save_dir") != described:
-        streams = os.path.join(glob.escape(job.directory), "stream-*.tfrecord")
-        files.remove(files.match(streams))
+        files.remove_matching(job.directory, "stream-*.tfrecord")
         files.write_json(path, described)
     stream_length = plan.sequences * settings.num_passes
+    streams = range(plan.num_streams)
     lengths = [stream_length] * plan.num_streams
     tokens_of_chunks = [counts_of_chunk.get("tokens", 0) for counts_of_chunk in made]
     write = functools.partial(job.write_stream, plan, tokens_of_chunks)
-    entries = in_parts(write, lengths, "writing", " sequences", settings.num_workers)
+    entries = in_parts(write, streams, lengths, "writing", " sequences", workers)
 
     # The tokens of a part that a pass uses; those after the last sequence are dropped.
     text_of_sequence = settings.seq_len - SEQUENCE_SPECIAL_TOKENS
@@ -303,9 +294,7 @@ def _make(job: RecordsJob, in_parts: Any) -> Manifest:
     )
     tokenizer.save(os.path.join(job.directory, SPIECE_NAME))
     manifest.write(job.directory)
-    # Of workers that were killed.
-    pattern = os.path.join(glob.escape(job.directory), "*.partial-*")
-    files.remove(files.match(pattern))
+    files.remove_matching(job.directory, "*.partial-*")  # of workers that were killed
     return manifest
 
 

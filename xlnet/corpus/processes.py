@@ -15,20 +15,22 @@ from typing import Any, Callable, TypeVar
 from xlnet.support import errors, system
 
 _Result = TypeVar("_Result")
-_work: Callable[[int], Any]  # of a worker process
+_work: Callable[[Any], Any]  # of a worker process
 
 
 def in_processes(
-    work: Callable[[int], _Result],
+    work: Callable[[Any], _Result],
+    parts: Sequence[Any],
     sizes: Sequence[int],
     description: str,
     unit: str,
-    num_workers: int = 0,
+    num_workers: int,
 ) -> list[_Result]:
-    """Returns work(index) of all parts, in order, and shows a progress bar meanwhile.
+    """Returns work(part) of all parts, in order, and shows a progress bar meanwhile.
 
     Args:
       work: pickled and sent to each process once.
+      parts: of the work.
       sizes: of the parts, for the progress.
       description: of the work.
       unit: of the sizes.
@@ -37,10 +39,10 @@ def in_processes(
     Raises:
       UserError: a worker was killed.
     """
-    count = min(num_workers or system.available_cores(), len(sizes))
+    count = min(num_workers or system.available_cores(), len(parts))
     with contextlib.ExitStack() as stack:
         advance = stack.enter_context(progress(description, sum(sizes), unit))
-        parts: Any = map(work, range(len(sizes)))
+        done: Any = map(work, parts)
         if count > 1:
             fewer = "give fewer --num_workers; run the same command again to resume"
             stack.enter_context(errors.translated_errors(fewer=fewer))
@@ -51,9 +53,9 @@ def in_processes(
                 count, spawn, _start_worker, (work,)
             )
             stack.callback(pool.shutdown, cancel_futures=True)
-            parts = pool.map(_do, range(len(sizes)))
+            done = pool.map(_do, parts)
         results = []
-        for size, result in zip(sizes, parts):
+        for size, result in zip(sizes, done):
             results.append(result)
             advance(size)
     return results
@@ -81,11 +83,11 @@ def progress(
         yield bar.update
 
 
-def _do(index: int) -> Any:
-    return _work(index)
+def _do(part: Any) -> Any:
+    return _work(part)
 
 
-def _start_worker(work: Callable[[int], Any]) -> None:
+def _start_worker(work: Callable[[Any], Any]) -> None:
     """Keeps the work, ignores interrupts, and ends when the parent does, even if that is killed."""
     global _work
     _work = work

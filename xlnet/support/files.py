@@ -411,6 +411,11 @@ def remove(paths: Iterable[str]) -> None:
                 _file_systems().delete([path])
 
 
+def remove_matching(directory: str, pattern: str) -> None:
+    """Removes the local or remote files in a directory that have such names."""
+    remove(match(os.path.join(glob.escape(directory), pattern)))
+
+
 def _gfile(path: str) -> Any:
     """`tf.io.gfile` where TensorFlow is loaded and knows the path's scheme; otherwise None."""
     tensorflow: Any = sys.modules.get("tensorflow")
