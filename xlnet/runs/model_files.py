@@ -33,8 +33,8 @@ class LoadedModel:
     tokenizer: Tokenizer
     network: NetworkSettings
     tuned: FineTunedTask | None
-    objective: str = PretrainingSettings.objective
-    run: RunDocument | None = None
+    objective: str
+    run: RunDocument | None
 
     @property
     def max_seq_length(self) -> int:
@@ -76,7 +76,8 @@ def read(
         spiece_model_file=spiece_model_file or "",
     )
     network.check()
-    TaskSettings(do_predict=True, **given).check()
+    settings: Any = TaskSettings(do_predict=True, **given)
+    settings.check()
 
     # Find the checkpoint. The directory of its other files is its own, as `best/` has copies of
     # them, or that of the run.
@@ -89,7 +90,6 @@ def read(
     trained = run if run and run.task is not None else None
 
     # The settings, the architecture and the vocabulary that hold.
-    settings: Any = TaskSettings(**given)
     if trained:
         given["model_dir"] = home
         with run_document.malformed_as_user_error(trained.path):
@@ -103,19 +103,17 @@ def read(
     config = XLNetConfig(json_path=settings.model_config_path)
     tokenizer = task_settings.read_vocabulary(settings, config)
     checkpoint.check_config(prefix, config)
-    if not trained:
-        return LoadedModel(
-            prefix, config, tokenizer, network, None, _objective(run), run
-        )
 
     # The task, which must be what the weights were trained for.
-    with run_document.malformed_as_user_error(trained.path):
-        task = task_settings.task_of_run(settings, trained)
-        document = task_settings.document_of(settings, network, task, tokenizer)
-        task_settings.check_trained_for(home, document, settings)
-    return LoadedModel(
-        prefix, config, tokenizer, network, FineTunedTask(task, settings), run=run
-    )
+    tuned = None
+    if trained:
+        with run_document.malformed_as_user_error(trained.path):
+            task = task_settings.task_of_run(settings, trained)
+            document = task_settings.document_of(settings, network, task, tokenizer)
+            task_settings.check_trained_for(home, document, settings)
+        tuned = FineTunedTask(task, settings)
+    objective = _objective(None if trained else run)
+    return LoadedModel(prefix, config, tokenizer, network, tuned, objective, run)
 
 
 def _inherited(
@@ -123,18 +121,18 @@ def _inherited(
 ) -> tuple[FineTuningSettings, NetworkSettings]:
     """The settings of a run that predicts with a fine-tuned model."""
     # A file from a stranger: only what is checked here and by `inherited_settings` is used.
-    its_type = known.type_of(run.task or {}, run.path)
-    labels = (run.task or {})["labels"]
+    stored = run.task or {}
+    its_type, labels = known.type_of(stored, run.path), stored["labels"]
     are_names = isinstance(labels, list) and {type(each) for each in labels} == {str}
     if its_type.has_labels and not are_names:
         raise wrong(f"{run.path}: labels", repr(labels), "a list of names")
     group = task_settings.group_of(run)
     settings = group(do_predict=True, predict_file="-", **given)
     names = [name for name, value in given.items() if value]
-    inherited = task_settings.inherited_settings(
+    settings, network, _ = task_settings.inherited_settings(
         settings, network, OptimizationSettings(), names, run
     )
-    return inherited[0], inherited[1]
+    return settings, network
 
 
 def _objective(run: RunDocument | None) -> str:

@@ -328,9 +328,9 @@ def check_resumed(
     network or vocabulary or were trained on other files, or if `best/` is of another run."""
     from xlnet.engine import checkpoint
 
-    prefixes = checkpoint.all_prefixes(now.directory)
-    if prefixes:
-        check_weights(prefixes[-1][1], config, tokenizer, "model_dir")
+    newest = checkpoint.newest(now.directory)
+    if newest:
+        check_weights(newest, config, tokenizer, "model_dir")
         before = read(now.directory)
         if before:
             refuse(before, differences(before, now), allow_changes)

@@ -328,8 +328,8 @@ def check_trained_for(
     """
     from xlnet.engine import checkpoint
 
-    prefixes = checkpoint.all_prefixes(model_dir)
-    if not prefixes:
+    newest = checkpoint.newest(model_dir)
+    if not newest:
         return
     document, task = run_document.read(model_dir), wanted.task or {}
     if document and document.task is not None:
@@ -339,7 +339,6 @@ def check_trained_for(
                 where = f"model_dir: {document.path}"
                 raise wrong(where, f"{name} {was}", f"{name} {now}")
         return
-    _, newest = prefixes[-1]
     layer = task["head"] + "/"
     names = [name.removeprefix("model/") for name in checkpoint.names(newest)]
     has_layer = any(name.startswith(layer) for name in names)
