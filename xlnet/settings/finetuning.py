@@ -499,11 +499,8 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model
         "of texts; answer,start: with that of its offset in the context [characters]. Without, "
         "answers that occur once are found",
     )
-    id_column: str = same_as(
-        ClassifierSettings,
-        "id_column",
-        default="id",
-        help="tables: column of the question's name; row number without it",
+    id_column: str = setting(
+        "id", "tables: column of the question's name; row number without it"
     )
 
     max_seq_length: int = same_as(

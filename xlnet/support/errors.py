@@ -149,7 +149,12 @@ def translated_errors(**known: Any) -> Iterator[None]:
 
 
 # Errors of libraries at a file that is damaged, or another one; "error" is that of zlib.
-_UNREADABLE = {"OpError", "OSError", "RuntimeError", "ValueError", "LookupError"} | {
+_UNREADABLE = {
+    "OpError",
+    "OSError",
+    "RuntimeError",
+    "ValueError",
+    "LookupError",
     "ArithmeticError",
     "EOFError",
     "error",
