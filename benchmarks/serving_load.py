@@ -10,7 +10,6 @@ requests. Compare the two numbers of a line only, as other work on the machine c
 """
 
 import concurrent.futures
-import dataclasses
 import functools
 import http.client
 import json
@@ -48,7 +47,6 @@ _TIMEOUT = 300  # of a request [s]
 _PAUSE = 2  # in which a heavy request begins, or what is left of it ends [s]
 
 
-@dataclasses.dataclass(frozen=True)
 class LoadBenchmark(Settings):
     """serving_load.py: what is served, for how long."""
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from xlnet.corpus import preparation
 
 
-@dataclasses.dataclass(frozen=True)
 class BeamSettings(Settings, help_group=HelpGroup.DEVICES):
     """xlnet data beam: where the pipeline runs."""
 
@@ -24,7 +23,6 @@ class BeamSettings(Settings, help_group=HelpGroup.DEVICES):
     )
 
 
-@dataclasses.dataclass(frozen=True)
 class RecordsSettings(Settings):
     """xlnet data merge, verify: which records."""
 

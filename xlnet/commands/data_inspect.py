@@ -1,6 +1,5 @@
 """Pretraining records as text (xlnet data inspect), masks as a figure (xlnet plot masks)."""
 
-import dataclasses
 import os
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -23,7 +22,6 @@ backward      shown in reading order; the model begins at the last token shown
 """
 
 
-@dataclasses.dataclass(frozen=True)
 class TargetSettings(Settings):
     """Which targets and orders are sampled: those of training with the same settings."""
 
@@ -39,14 +37,12 @@ class TargetSettings(Settings):
     mask_beta: int = same_as(PretrainingSettings, "mask_beta")
 
 
-@dataclasses.dataclass(frozen=True)
 class InspectionSettings(TargetSettings):
     """xlnet data inspect: which records."""
 
     input: str = required("directory of records (its manifest is read)")
 
 
-@dataclasses.dataclass(frozen=True)
 class MaskSettings(TargetSettings):
     """xlnet plot masks: of what, to which file."""
 

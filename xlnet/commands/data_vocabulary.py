@@ -15,7 +15,6 @@ Examples:
 """
 
 import collections
-import dataclasses
 import hashlib
 import io
 import os
@@ -42,7 +41,6 @@ _NO_LIMIT = 1 << 30  # [bytes] the trainer drops longer lines silently
 _THREADS = 16  # fixed, as the rounding of sums depends on it
 
 
-@dataclasses.dataclass(frozen=True)
 class VocabularySettings(InputSettings):
     """xlnet data vocabulary: text to a SentencePiece model."""
 

@@ -1,6 +1,5 @@
 """Models for others: xlnet export (SavedModel) and xlnet convert (Hugging Face)."""
 
-import dataclasses
 from typing import Optional
 
 from xlnet.commands import cli
@@ -10,7 +9,6 @@ from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.support import system
 
 
-@dataclasses.dataclass(frozen=True)
 class ExportSettings(Settings):
     """xlnet export: from where, to where."""
 
@@ -26,7 +24,6 @@ class ExportSettings(Settings):
     own_module: Optional[str] = same_as(LoadSettings, "own_module")
 
 
-@dataclasses.dataclass(frozen=True)
 class ConversionSettings(Settings):
     """xlnet convert: from where, to where."""
 

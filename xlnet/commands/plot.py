@@ -1,6 +1,5 @@
 """Figures: xlnet plot curves and attention; `data_inspect` has the masks."""
 
-import dataclasses
 from typing import Optional
 
 from xlnet.commands import cli, query
@@ -11,7 +10,6 @@ from xlnet.support import files, system
 from xlnet.support.errors import wrong
 
 
-@dataclasses.dataclass(frozen=True)
 class CurveSettings(Settings):
     """xlnet plot curves: of which runs, to which file."""
 
@@ -25,7 +23,6 @@ class CurveSettings(Settings):
         check_png(self.output)
 
 
-@dataclasses.dataclass(frozen=True)
 class AttentionSettings(Settings):
     """xlnet plot attention: of which text, which layers and heads, to which files."""
 

@@ -14,7 +14,6 @@ from xlnet.support import system
 from xlnet.support.errors import wrong
 
 
-@dataclasses.dataclass(frozen=True)
 class FileSettings(finetuning.FormSettings):
     """Which model, how a file is read, and where the model runs."""
 
@@ -41,7 +40,6 @@ class FileSettings(finetuning.FormSettings):
     precision: Optional[str] = same_as(NetworkSettings, "precision")
 
 
-@dataclasses.dataclass(frozen=True)
 class PredictionSettings(FileSettings):
     """xlnet predict: which file, where to."""
 
@@ -56,7 +54,6 @@ class PredictionSettings(FileSettings):
     )
 
 
-@dataclasses.dataclass(frozen=True)
 class EvaluationSettings(FileSettings):
     """xlnet evaluate: which file."""
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from xlnet.inference.model import Model
 
 
-@dataclasses.dataclass(frozen=True)
 class TextInputs(Settings):
     """The texts: either text or input."""
 

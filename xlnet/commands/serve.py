@@ -11,7 +11,6 @@ Examples:
 """
 
 import asyncio
-import dataclasses
 import os
 import signal
 import urllib.parse
@@ -26,7 +25,6 @@ from xlnet.support import system
 from xlnet.support.errors import UserError, wrong
 
 
-@dataclasses.dataclass(frozen=True)
 class ServingSettings(Settings):
     """xlnet serve: at which address."""
 

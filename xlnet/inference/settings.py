@@ -28,7 +28,6 @@ CONTEXT = 512  # tokens that a pretrained model reads of a text, at most
 MOST_PIECES = 64  # of all blanks of a text
 
 
-@dataclasses.dataclass(frozen=True)
 class LoadSettings(Settings):
     """Which model, and where it runs."""
 
@@ -48,7 +47,6 @@ class LoadSettings(Settings):
     own_module: Optional[str] = same_as(TaskSettings, "own_module")
 
 
-@dataclasses.dataclass(frozen=True)
 class FillingSettings(Settings):
     """How blanks are filled."""
 
@@ -72,7 +70,6 @@ class FillingSettings(Settings):
     )
 
 
-@dataclasses.dataclass(frozen=True)
 class GenerationSettings(Settings):
     """How text is generated."""
 
@@ -109,7 +106,6 @@ class GenerationSettings(Settings):
     )
 
 
-@dataclasses.dataclass(frozen=True)
 class PredictSettings(Settings):
     """How a fine-tuned model predicts."""
 
@@ -118,7 +114,6 @@ class PredictSettings(Settings):
     )
 
 
-@dataclasses.dataclass(frozen=True)
 class AttentionSettings(Settings):
     """In which order attention is computed."""
 
@@ -130,7 +125,6 @@ class AttentionSettings(Settings):
     seed: int = setting(0, "seed of a random order", minimum=0)
 
 
-@dataclasses.dataclass(frozen=True)
 class FactorizationSettings(AttentionSettings):
     """In which order the tokens of a text are predicted; there is no order "none"."""
 

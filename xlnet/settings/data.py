@@ -10,7 +10,6 @@ from xlnet.support.errors import wrong
 SEQUENCE_SPECIAL_TOKENS = 3  # <sep> <sep> <cls> of every pretraining sequence
 
 
-@dataclasses.dataclass(frozen=True)
 class TextSettings(Settings, help_group=HelpGroup.TEXT):
     """How text is cleaned."""
 
@@ -27,7 +26,6 @@ class TextSettings(Settings, help_group=HelpGroup.TEXT):
     )
 
 
-@dataclasses.dataclass(frozen=True)
 class InputSettings(Settings, help_group=HelpGroup.TEXT):
     """Which text is read, and how."""
 
@@ -78,7 +76,6 @@ class InputSettings(Settings, help_group=HelpGroup.TEXT):
             raise wrong("encoding", f"'{self.encoding}'", expected)
 
 
-@dataclasses.dataclass(frozen=True)
 class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
     """xlnet data make: text to pretraining records."""
 

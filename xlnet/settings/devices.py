@@ -6,7 +6,6 @@ from typing import Optional
 from xlnet.settings.fields import HelpGroup, Settings, setting
 
 
-@dataclasses.dataclass(frozen=True)
 class TaskDeviceSettings(Settings, help_group=HelpGroup.DEVICES, belongs_to=None):
     """Where fine-tuning runs: on one machine."""
 
@@ -32,7 +31,6 @@ class TaskDeviceSettings(Settings, help_group=HelpGroup.DEVICES, belongs_to=None
         return DeviceSettings(**dataclasses.asdict(self), num_hosts=1)
 
 
-@dataclasses.dataclass(frozen=True)
 class DeviceSettings(TaskDeviceSettings, help_group=HelpGroup.DEVICES, belongs_to=None):
     """Where pretraining runs: docs/how_to/several_gpus.md."""
 

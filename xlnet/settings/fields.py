@@ -9,6 +9,8 @@ import typing
 from collections.abc import Sequence
 from typing import Any, Literal, Optional, Union
 
+import typing_extensions
+
 from xlnet.support.errors import wrong
 
 REQUIRED = object()  # the value of a setting that has no default and was not given
@@ -168,10 +170,11 @@ def check_limits(field: "dataclasses.Field[Any]", value: Any, before: str = "") 
         raise wrong(where, repr(value), " and ".join(bounds))
 
 
+@typing_extensions.dataclass_transform(frozen_default=True)
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """A group of settings; `help_group` and `belongs_to`: those of fields that do not name their
-    own."""
+    """A group of settings: each subclass is a frozen dataclass, without a decorator of its own.
+    `help_group` and `belongs_to`: those of fields that do not name their own."""
 
     def __init_subclass__(
         cls, help_group: HelpGroup = HelpGroup.OTHER, belongs_to: BelongsTo = "run"
@@ -183,6 +186,7 @@ class Settings:
                 if metadata["belongs_to"] == "class":
                     metadata["belongs_to"] = belongs_to
                 field.metadata = types.MappingProxyType(metadata)
+        dataclasses.dataclass(frozen=True)(cls)
 
     def check(self) -> None:
         """Raises UserError for a value that is not allowed or contradicts another one.

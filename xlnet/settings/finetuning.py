@@ -1,7 +1,6 @@
 """Fine-tuning: tasks, their files, evaluation and prediction."""
 
 import csv
-import dataclasses
 from typing import ClassVar, Optional, Union, cast
 
 from xlnet.settings.data import TextSettings
@@ -17,7 +16,6 @@ QUESTION_SPECIAL_TOKENS = 3
 _THRESHOLD = 0.5  # of a label's probability
 
 
-@dataclasses.dataclass(frozen=True)
 class FormSettings(Settings, help_group=HelpGroup.TEXT):
     """What files are. Nothing is found by their content."""
 
@@ -61,7 +59,6 @@ class FormSettings(Settings, help_group=HelpGroup.TEXT):
     )
 
 
-@dataclasses.dataclass(frozen=True)
 class ResultSettings(Settings, help_group=HelpGroup.PREDICTION, belongs_to=None):
     """What is predicted, and where results go."""
 
@@ -84,7 +81,6 @@ class ResultSettings(Settings, help_group=HelpGroup.PREDICTION, belongs_to=None)
     )
 
 
-@dataclasses.dataclass(frozen=True)
 class TaskSettings(
     FormSettings,
     ResultSettings,
@@ -326,7 +322,6 @@ class TaskSettings(
         return not needed <= {*self.named_files, *held_out}
 
 
-@dataclasses.dataclass(frozen=True)
 class TaskOptimizationSettings(OptimizationSettings, help_group=HelpGroup.OPTIMIZER):
     """Learning rate, optimizer and clipping of fine-tuning. What is None follows from the network
     and the number of rows (`finetuning.resolve.derived`)."""
@@ -348,7 +343,6 @@ class TaskOptimizationSettings(OptimizationSettings, help_group=HelpGroup.OPTIMI
     )
 
 
-@dataclasses.dataclass(frozen=True)
 class ClassifierSettings(
     TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model"
 ):
@@ -439,7 +433,6 @@ class ClassifierSettings(
     program = "xlnet classify"
 
 
-@dataclasses.dataclass(frozen=True)
 class TaggerSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model"):
     """xlnet tag: the task, its files, what to do."""
 
@@ -472,7 +465,6 @@ class TaggerSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="mod
     program = "xlnet tag"
 
 
-@dataclasses.dataclass(frozen=True)
 class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model"):
     """xlnet squad: questions, what to do with them."""
 

@@ -84,27 +84,24 @@ class XLNetConfig:
 ARCHITECTURE_KEYS = tuple(field.name for field in dataclasses.fields(XLNetConfig))
 
 
-_fields: list[tuple[str, Any, Any]] = []
+_types: dict[str, Any] = {}
+_body: dict[str, Any] = {
+    "__annotations__": _types,
+    "__module__": __name__,
+    "__doc__": "The architecture as flags, in place of model_config_path.",
+}
 for _field in dataclasses.fields(XLNetConfig):
     _group = HelpGroup.MODEL if _field.name == "n_token" else HelpGroup.ORIGINAL
-    _flag = same_as(XLNetConfig, _field.name, default=None, help_group=_group)
-    _fields.append((_field.name, Optional[_field.type], _flag))
-ArchitectureSettings: type[Settings] = dataclasses.make_dataclass(
-    "ArchitectureSettings",
-    _fields,
-    bases=(Settings,),
-    frozen=True,
-    namespace={
-        "__module__": __name__,
-        "__doc__": "The architecture as flags, in place of model_config_path.",
-    },
-)
+    _types[_field.name] = Optional[_field.type]
+    _body[_field.name] = same_as(
+        XLNetConfig, _field.name, default=None, help_group=_group
+    )
+ArchitectureSettings: type[Settings] = type("ArchitectureSettings", (Settings,), _body)
 
 
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 
-@dataclasses.dataclass(frozen=True)
 class NetworkSettings(Settings, help_group=HelpGroup.REGULARIZATION):
     """How the network is initialized and regularized."""
 

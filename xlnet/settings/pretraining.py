@@ -1,6 +1,5 @@
 """Settings of pretraining: records, objective, memory and targets."""
 
-import dataclasses
 from typing import Any, Optional
 
 from xlnet.settings.data import CorpusSettings
@@ -17,7 +16,6 @@ _CHECKED: dict[str, Any] = dict(
 )
 
 
-@dataclasses.dataclass(frozen=True)
 class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
     """xlnet pretrain: data, memory, permutation, checkpoints."""
 

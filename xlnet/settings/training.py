@@ -1,6 +1,5 @@
 """Settings of all training: directory, steps, batches, learning rate, optimizer."""
 
-import dataclasses
 import math
 from typing import Optional
 
@@ -18,7 +17,6 @@ CACHE = "cache"
 RUN_NAME = "run.json"  # there: the document of the run, and of `best/`
 
 
-@dataclasses.dataclass(frozen=True)
 class RunSettings(Settings, help_group=HelpGroup.MODEL):
     """What every training run has: its directory, its initial weights, its steps."""
 
@@ -85,7 +83,6 @@ class RunSettings(Settings, help_group=HelpGroup.MODEL):
         files.require_no_pattern(self.model_dir, "model_dir")
 
 
-@dataclasses.dataclass(frozen=True)
 class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
     """Learning rate, optimizer and clipping."""
 
