@@ -1,12 +1,16 @@
 """Pretraining records as text (xlnet data inspect), masks as a figure (xlnet plot masks)."""
 
 import os
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 from xlnet.commands import cli, pretrain
 from xlnet.commands.plot import check_png
-from xlnet.settings.fields import Settings, required, same_as
-from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.fields import required, same_as
+from xlnet.settings.pretraining import (
+    ObjectiveSettings,
+    PretrainingSettings,
+    SamplingSettings,
+)
 from xlnet.support import errors, own_modules, system
 from xlnet.support.errors import wrong
 
@@ -22,19 +26,10 @@ backward      shown in reading order; the model begins at the last token shown
 """
 
 
-class TargetSettings(Settings):
+class TargetSettings(SamplingSettings, ObjectiveSettings):
     """Which targets and orders are sampled: those of training with the same settings."""
 
     seed: int = same_as(PretrainingSettings, "seed")
-    objective: str = same_as(PretrainingSettings, "objective")
-    num_predict: int = same_as(PretrainingSettings, "num_predict")
-    perm_size: int = same_as(PretrainingSettings, "perm_size")
-    factorization_order: str = same_as(PretrainingSettings, "factorization_order")
-    own_module: Optional[str] = same_as(PretrainingSettings, "own_module")
-    mask_mode: str = same_as(PretrainingSettings, "mask_mode")
-    max_ngram: int = same_as(PretrainingSettings, "max_ngram")
-    mask_alpha: int = same_as(PretrainingSettings, "mask_alpha")
-    mask_beta: int = same_as(PretrainingSettings, "mask_beta")
 
 
 class InspectionSettings(TargetSettings):

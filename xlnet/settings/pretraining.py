@@ -3,7 +3,7 @@
 from typing import Any, Optional
 
 from xlnet.settings.data import CorpusSettings
-from xlnet.settings.fields import HelpGroup, required, same_as, setting
+from xlnet.settings.fields import HelpGroup, Settings, required, same_as, setting
 from xlnet.settings.training import RunSettings
 from xlnet.support.errors import wrong
 
@@ -16,7 +16,96 @@ _CHECKED: dict[str, Any] = dict(
 )
 
 
-class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
+class DataSettings(Settings, help_group=HelpGroup.RECORDS):
+    """The records, and what is done with them."""
+
+    record_info_dir: str = required(
+        "directory of records made by xlnet data make", belongs_to=None
+    )
+    eval_record_info_dir: Optional[str] = setting(None, "directory of held-out records")
+    do_eval: bool = setting(
+        False,
+        "instead of training, compute the loss and perplexity of init_checkpoint, or of the newest "
+        "checkpoint in model_dir, on eval_record_info_dir, or else on record_info_dir",
+        help_group=HelpGroup.TASK,
+        belongs_to=None,
+    )
+
+
+class ObjectiveSettings(Settings, help_group=HelpGroup.TASK, belongs_to="model"):
+    """What is predicted."""
+
+    objective: str = setting(
+        "permutation",
+        "what is predicted: permutation, tokens in a random order (XLNet); causal, the next token "
+        "(Transformer-XL); masked, masked tokens (BERT); or an objective of own_module",
+    )
+    own_module: Optional[str] = setting(
+        None,
+        "your own Python file, or installed module, that registers pretraining objectives or "
+        "factorization orders",
+        belongs_to=None,
+    )
+
+
+class ContextSettings(Settings, help_group=HelpGroup.TARGETS, belongs_to="model"):
+    """What else is learned, and what a position sees of earlier sequences and its own."""
+
+    next_segment_loss: float = setting(
+        0.0,
+        "weight of the loss of predicting whether segment B continues A; 0: off",
+        minimum=0.0,
+    )
+    same_length: bool = setting(
+        False, "with objective=causal each position sees mem_len others"
+    )
+    mem_len: int = setting(
+        384, "length of the memory of earlier sequences [tokens]; 0: none", minimum=0
+    )
+
+
+class SamplingSettings(Settings, help_group=HelpGroup.TARGETS, belongs_to="model"):
+    """Which tokens are predicted, and in which order: sampled while training, so not of the
+    records."""
+
+    perm_size: int = setting(
+        0,
+        "size of a permutation chunk [tokens]; 0: the longer part of a sequence",
+        minimum=0,
+    )
+    factorization_order: str = setting(
+        "uniform",
+        "order in which targets are predicted: uniform, random within chunks of perm_size; or an "
+        "order of own_module",
+    )
+    num_predict: int = setting(
+        0, "targets per sequence [tokens]; 0: a sixth of it", minimum=0
+    )
+    mask_mode: str = setting(
+        "whole_word",
+        "what is predicted together: n-grams of up to max_ngram words; single tokens; or n pieces "
+        "by the rule of the original",
+        choices=("whole_word", "token", "legacy"),
+    )
+    max_ngram: int = setting(
+        5, "words of an n-gram, at most; n words have the weight 1/n", minimum=1
+    )
+    mask_alpha: int = setting(
+        6,
+        "about one in mask_alpha / mask_beta n-grams is a target, evenly spaced",
+        minimum=1,
+    )
+    mask_beta: int = setting(1, "see mask_alpha", minimum=1)
+
+
+class PretrainingSettings(
+    SamplingSettings,
+    ContextSettings,
+    ObjectiveSettings,
+    DataSettings,
+    RunSettings,  # whose fields come first
+    help_group=HelpGroup.TARGETS,
+):
     """xlnet pretrain: data, memory, permutation, checkpoints."""
 
     model_dir: str = same_as(
@@ -26,98 +115,12 @@ class PretrainingSettings(RunSettings, help_group=HelpGroup.TARGETS):
         help="directory for checkpoints; a run found there resumes; if not given, model next to "
         "the records",
     )
-    # The records, and what is done with them.
-    record_info_dir: str = required(
-        "directory of records made by xlnet data make",
-        help_group=HelpGroup.RECORDS,
-        belongs_to=None,
-    )
     train_batch_size: int = same_as(
         RunSettings,
         "train_batch_size",
         default=16,
         help="sequences per step over all devices and hosts; divides the number of text streams",
     )
-    eval_record_info_dir: Optional[str] = setting(
-        None, "directory of held-out records", help_group=HelpGroup.RECORDS
-    )
-    do_eval: bool = setting(
-        False,
-        "instead of training, compute the loss and perplexity of init_checkpoint, or of the newest "
-        "checkpoint in model_dir, on eval_record_info_dir, or else on record_info_dir",
-        help_group=HelpGroup.TASK,
-        belongs_to=None,
-    )
-    objective: str = setting(
-        "permutation",
-        "what is predicted: permutation, tokens in a random order (XLNet); causal, the next token "
-        "(Transformer-XL); masked, masked tokens (BERT); or an objective of own_module",
-        help_group=HelpGroup.TASK,
-        belongs_to="model",
-    )
-    own_module: Optional[str] = setting(
-        None,
-        "your own Python file, or installed module, that registers pretraining objectives or "
-        "factorization orders",
-        help_group=HelpGroup.TASK,
-        belongs_to=None,
-    )
-    next_segment_loss: float = setting(
-        0.0,
-        "weight of the loss of predicting whether segment B continues A; 0: off",
-        minimum=0.0,
-        belongs_to="model",
-    )
-    same_length: bool = setting(
-        False,
-        "with objective=causal each position sees mem_len others",
-        belongs_to="model",
-    )
-    # Memory, and which tokens are predicted: sampled while training, so not of the records.
-    mem_len: int = setting(
-        384,
-        "length of the memory of earlier sequences [tokens]; 0: none",
-        minimum=0,
-        belongs_to="model",
-    )
-    perm_size: int = setting(
-        0,
-        "size of a permutation chunk [tokens]; 0: the longer part of a sequence",
-        minimum=0,
-        belongs_to="model",
-    )
-    factorization_order: str = setting(
-        "uniform",
-        "order in which targets are predicted: uniform, random within chunks of perm_size; or an "
-        "order of own_module",
-        belongs_to="model",
-    )
-    num_predict: int = setting(
-        0,
-        "targets per sequence [tokens]; 0: a sixth of it",
-        minimum=0,
-        belongs_to="model",
-    )
-    mask_mode: str = setting(
-        "whole_word",
-        "what is predicted together: n-grams of up to max_ngram words; single tokens; or n pieces "
-        "by the rule of the original",
-        choices=("whole_word", "token", "legacy"),
-        belongs_to="model",
-    )
-    max_ngram: int = setting(
-        5,
-        "words of an n-gram, at most; n words have the weight 1/n",
-        minimum=1,
-        belongs_to="model",
-    )
-    mask_alpha: int = setting(
-        6,
-        "about one in mask_alpha / mask_beta n-grams is a target, evenly spaced",
-        minimum=1,
-        belongs_to="model",
-    )
-    mask_beta: int = setting(1, "see mask_alpha", minimum=1, belongs_to="model")
     # Of the records: flags of the original that may be given all the same.
     seq_len: Optional[int] = same_as(CorpusSettings, "seq_len", **_CHECKED)
     reuse_len: Optional[int] = same_as(CorpusSettings, "reuse_len", **_CHECKED)
