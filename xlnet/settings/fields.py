@@ -7,9 +7,9 @@ import operator
 import types
 import typing
 from collections.abc import Sequence
-from typing import Any, Literal, Optional, Union
+from typing import Any, Literal, Optional, TypedDict
 
-import typing_extensions
+from typing_extensions import Unpack, dataclass_transform
 
 from xlnet.support.errors import wrong
 
@@ -45,24 +45,30 @@ class HelpGroup(enum.Enum):
 BelongsTo = Optional[Literal["run", "model"]]
 
 
-def setting(
-    default: Any,
-    help: str,
-    *,
-    choices: Optional[Sequence[str]] = None,
-    minimum: Optional[float] = None,
-    maximum: Optional[float] = None,
-    above: Optional[float] = None,
-    below: Optional[float] = None,
-    instead_of: Optional[str] = None,
-    aliases: Sequence[str] = (),
-    help_group: Optional[HelpGroup] = None,
-    belongs_to: Union[BelongsTo, Literal["class"]] = "class",
-) -> Any:
+class Limits(TypedDict, total=False):
+    """What is said of a setting besides its meaning, see `setting`."""
+
+    choices: Sequence[str]
+    minimum: float
+    maximum: float
+    above: float
+    below: float
+    instead_of: str
+    aliases: Sequence[str]
+    help_group: HelpGroup
+    belongs_to: BelongsTo
+
+
+_NAMES = "choices minimum maximum above below instead_of help_group"
+_UNLIMITED = {**dict.fromkeys(_NAMES.split()), "aliases": ()}
+
+
+def setting(default: Any, help: str, **limits: Unpack[Limits]) -> Any:
     """A dataclass field with its meaning [unit] and its allowed values.
 
     Args:
       default: the default; `REQUIRED`: there is none.
+      help: the meaning.
       choices: the allowed names.
       minimum: least value.
       maximum: greatest value.
@@ -71,27 +77,16 @@ def setting(
       instead_of: another setting for the same thing, which has this one there. On the command line
         one of them overrides the other one in a preset or an earlier run, and both are an error.
       aliases: other names of the flag, also in presets and kept settings.
-      help_group: its group of `--help`; None: that of its class.
-      belongs_to: see `BelongsTo`; "class": that of its class.
+      help_group: its group of `--help`; if not given, that of its class.
+      belongs_to: see `BelongsTo`; if not given, that of its class.
     """
-    metadata = {
-        "help": help,
-        "choices": choices,
-        "minimum": minimum,
-        "maximum": maximum,
-        "above": above,
-        "below": below,
-        "instead_of": instead_of,
-        "aliases": aliases,
-        "help_group": help_group,
-        "belongs_to": belongs_to,
-    }
+    metadata = {**_UNLIMITED, "help": help, **limits}
     if default is REQUIRED:  # as a factory: it may follow fields with defaults
         return dataclasses.field(default_factory=lambda: REQUIRED, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def required(help: str, **limits: Any) -> Any:
+def required(help: str, **limits: Unpack[Limits]) -> Any:
     """A `setting` that has no default."""
     return setting(REQUIRED, help, **limits)
 
@@ -170,7 +165,7 @@ def check_limits(field: "dataclasses.Field[Any]", value: Any, before: str = "") 
         raise wrong(where, repr(value), " and ".join(bounds))
 
 
-@typing_extensions.dataclass_transform(frozen_default=True)
+@dataclass_transform(frozen_default=True)
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """A group of settings: each subclass is a frozen dataclass, without a decorator of its own.
@@ -181,10 +176,8 @@ class Settings:
     ) -> None:
         for field in vars(cls).values():
             if isinstance(field, dataclasses.Field):
-                metadata = dict(field.metadata)
+                metadata = {"belongs_to": belongs_to, **field.metadata}
                 metadata["help_group"] = metadata["help_group"] or help_group
-                if metadata["belongs_to"] == "class":
-                    metadata["belongs_to"] = belongs_to
                 field.metadata = types.MappingProxyType(metadata)
         dataclasses.dataclass(frozen=True)(cls)
 
