@@ -191,7 +191,12 @@ class EqualRecords:
         begin = number * self._size
         block_end = self._begin + len(self._block)
         if begin < self._begin or begin + self._size > block_end:
-            self._block, self._begin = self._read_block(begin), begin
+            size = self._size
+            if files.is_remote(self._path):
+                size = max(_BLOCK, size)
+            with errors.reading(self._path, _AGAIN), files.open_binary(self._path) as f:
+                f.seek(begin)
+                self._block, self._begin = f.read(size), begin
         at = begin - self._begin
         record = self._block[at : at + self._size]
         data = record[_BEFORE:-_BEHIND]
@@ -199,9 +204,3 @@ class EqualRecords:
             where = f"{self._path}: record {number}"
             raise wrong(where, "damage", "a record", _AGAIN)
         return data
-
-    def _read_block(self, begin: int) -> bytes:
-        size = max(_BLOCK, self._size) if files.is_remote(self._path) else self._size
-        with errors.reading(self._path, _AGAIN), files.open_binary(self._path) as f:
-            f.seek(begin)
-            return f.read(size)
