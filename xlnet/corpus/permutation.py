@@ -150,8 +150,8 @@ def _positions(
     targets_first = np.argsort(~is_target, axis=1, kind="stable")  # [B,Q]
     count = is_target.sum(axis=1, keepdims=True)  # [B,1]
     is_used = np.arange(num_predict) < count  # [B,P]
-    from_the_end = np.argmax(is_target[:, ::-1], axis=1)  # [B], 0 without targets
-    last = is_target.shape[1] - 1 - from_the_end[:, None]  # [B,1]
+    # Without targets this is the last of the others, the last token of the sequence.
+    last = np.take_along_axis(targets_first, count - 1, axis=1)  # [B,1]
     positions = np.where(is_used, targets_first[:, :num_predict], last)
     return positions.astype(np.int32), is_used.astype(np.float32)
 
@@ -314,10 +314,8 @@ class _Words:
         self.starts = (word_start | self.after_special) & ~is_special
         # In a long run each piece counts as a word: in scripts without spaces, such as Chinese or
         # Thai, the records mark only sentences as words.
-        rows, length = is_special.shape
-        row_begins = length * np.arange(rows)[:, None]
-        word = row_begins + _index(self.starts)  # [B,T], numbered through all rows
-        lengths = np.bincount(word[~is_special], minlength=word.size)
+        word = np.cumsum(self.starts).reshape(is_special.shape)  # through all rows
+        lengths = np.bincount(word[~is_special], minlength=1)
         self.starts |= (lengths[word] > LONGEST_WORD) & ~is_special
         self.index = _index(self.starts)
 
@@ -420,8 +418,7 @@ def _complete_words(
     size = in_word.sum(axis=2)  # [B,2]
     count = (in_word & picked[:, None]).sum(axis=2)
     missing = size - count
-    to_first = np.minimum(missing[:, 0], count[:, 1])  # [B]
-    to_last = np.minimum(count[:, 0], missing[:, 1])
+    to_first, to_last = np.minimum(missing, count[:, ::-1]).T  # [B] each
     is_first = completed_end[:, 0] * (to_first + to_last) < to_last
     moved = np.where(is_first, to_first, -to_last)
     moved[end_words[:, 0] == end_words[:, 1]] = 0

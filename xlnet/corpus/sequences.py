@@ -160,10 +160,8 @@ class TextOfPass:
 def shuffle_documents(tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Returns `tokens` with its documents in random order."""
     # The first document may have begun before.
-    begins = np.flatnonzero(tokens >= DOCUMENT)
-    if not len(begins) or begins[0]:
-        begins = np.append(0, begins)
-    documents = np.split(tokens, begins[1:])
+    begins_of_others = np.flatnonzero(tokens[1:] >= DOCUMENT) + 1
+    documents = np.split(tokens, begins_of_others)
     return np.concatenate([documents[i] for i in rng.permutation(len(documents))])
 
 

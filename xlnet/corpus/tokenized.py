@@ -61,12 +61,11 @@ def _encode_text(batch: Sequence[CorpusSentence], tokenizer: Tokenizer) -> Encod
     # A sentence that follows the one before without a space begins without the mark of a word.
     is_joined = np.array([sentence.is_joined for sentence in batch])
     marked = np.flatnonzero(is_joined & (lengths > 0))
-    if len(marked):
-        first = (np.cumsum(lengths) - lengths)[marked]
-        ids[first] = tokenizer.ids_without_mark[ids[first]]
-        # -1: the mark was a piece of its own, which is dropped.
-        lengths[marked] -= ids[first] < 0
-        ids = ids[ids >= 0]
+    first = (np.cumsum(lengths) - lengths)[marked]
+    ids[first] = tokenizer.ids_without_mark[ids[first]]
+    # -1: the mark was a piece of its own, which is dropped.
+    lengths[marked] -= ids[first] < 0
+    ids = ids[ids >= 0]
     if tokenizer.eop_id is not None:
         ids = np.insert(ids, np.cumsum(lengths)[has_eop], tokenizer.eop_id)
     return ids, lengths + has_eop
