@@ -248,7 +248,6 @@ class RunConfig:
         object.__setattr__(self, "use_bfloat16", precision == "bf16")
 
 
-_NOT_OF_FLAGS = ("is_training", "device", "traced_once", "fused_attention")
 _RECURRENCE = ("mem_len", "reuse_len", "bi_data", "same_length")
 
 
@@ -258,10 +257,10 @@ def create_run_config(is_training: bool, is_finetune: bool, FLAGS: Any) -> RunCo
     Fine-tuning (`is_finetune`) has no memory and ignores the settings of the recurrence.
     """
     # `FLAGS` of the original's programs lack our own settings, which then have their defaults.
-    unread = _NOT_OF_FLAGS + (_RECURRENCE if is_finetune else ())
     values: dict[str, Any] = {}
-    for field in dataclasses.fields(RunConfig) + dataclasses.fields(NetworkSettings):
-        if field.name not in unread:
-            values[field.name] = getattr(FLAGS, field.name, field.default)
-    values["use_tpu"] = getattr(FLAGS, "use_tpu", False)
-    return RunConfig(is_training, **values)
+    for field in dataclasses.fields(NetworkSettings):
+        values[field.name] = getattr(FLAGS, field.name, field.default)
+    if not is_finetune:
+        for name in _RECURRENCE:
+            values[name] = getattr(FLAGS, name, getattr(RunConfig, name))
+    return RunConfig(is_training, getattr(FLAGS, "use_tpu", False), **values)
