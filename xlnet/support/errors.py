@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 
 class UserError(ValueError):
@@ -69,56 +69,46 @@ def escape_control_characters(text: str, kept: str = "") -> str:
 # imported: classes are known by name.
 
 
-class Case(NamedTuple):
-    """A known failure: classes of the error or of its bases, by name; what is searched in its
-    reason; and the message.
-
-    The message may hold {reason}; {file}, which the error names; the pattern's named groups; and
-    what `translated_errors` was given. Without a value for each the case does not apply.
-    """
-
-    errors: tuple[str, ...]  # "OpError": any that TensorFlow raises from a graph
-    pattern: str
-    line: str
-
-
 _ANY = ("OpError", "OSError")
 _LESS_MEMORY = (
     "more --grad_accum_steps, --recompute=True, --precision=bf16, a smaller --train_batch_size or "
     "--eval_batch_size, a shorter --max_seq_length or --mem_len"
 )
 
+# Known failures: classes of the error or of its bases, by name ("OpError": any that TensorFlow
+# raises from a graph); what is searched in its reason; and the message.
+#
+# The message may hold {reason}; {file}, which the error names; the pattern's named groups; and what
+# `translated_errors` was given. Without a value for each the case does not apply.
 _CASES = (
-    Case(
-        ("OpError",), r"UserError: (?P<said>.+)", "{said}"
-    ),  # raised inside of the graph
-    Case(
+    (("OpError",), r"UserError: (?P<said>.+)", "{said}"),  # raised inside of the graph
+    (
         _ANY,
         r"(?i)no space left on device|quota exceeded|\d+ requested and \d+ written",
         "{file}: no space left on the disk; free some and start again",
     ),
-    Case(
+    (
         _ANY,
         r"(?i)(?P<said>permission denied|operation not permitted|read-only file system)",
         "{file}: {said}; change the rights, or give a directory elsewhere",
     ),
-    Case(
+    (
         ("ResourceExhaustedError",),
         r"OOM when allocating tensor with shape(?P<shape>\[.*?\]).*device:(?P<device>\w+:\d+)",
         "out of memory on {device}, for a tensor {shape}; what helps: " + _LESS_MEMORY,
     ),
-    Case(("MemoryError",), "", "out of memory: {reason}; what helps: " + _LESS_MEMORY),
-    Case(
+    (("MemoryError",), "", "out of memory: {reason}; what helps: " + _LESS_MEMORY),
+    (
         ("BrokenProcessPool",),
         "",
         "a worker process was killed, perhaps for want of memory; {fewer}",
     ),
-    Case(
+    (
         ("DataLossError",),
         "",
         "records: {records} is damaged: {reason}; remove it and start again to make it again",
     ),
-    Case(
+    (
         ("NotFoundError",),
         r"Key (?P<key>\S+) not found in checkpoint",
         "model_dir: the checkpoint in {model_dir} has no {key}: its run has other settings, or it "
@@ -126,7 +116,7 @@ _CASES = (
         "of another model_dir",
     ),
     # What TensorFlow says of a file.
-    Case(("OpError",), r"^\S*/\S+; (?P<said>.+)", "{file}: {said}"),
+    (("OpError",), r"^\S*/\S+; (?P<said>.+)", "{file}: {said}"),
 )
 
 
@@ -178,16 +168,16 @@ def reading(what: str, remedy: str) -> Iterator[None]:
 def _in_one_line(error: Exception, **known: Any) -> str | None:
     """The message for an error; None if it is not a known case."""
     why = reason(error)
-    for case in _CASES:
-        found = re.search(case.pattern, why)
-        if not found or not _classes(error) & set(case.errors):
+    for classes, pattern, line in _CASES:
+        found = re.search(pattern, why)
+        if not found or not _classes(error) & set(classes):
             continue
         values = {**known, "reason": why, **found.groupdict()}
         if file := _file(error, why):
             values["file"] = file
         # a case applies if everything that its line names is known
         with contextlib.suppress(KeyError):
-            return case.line.format(**values)
+            return line.format(**values)
     return None
 
 
