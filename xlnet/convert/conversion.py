@@ -50,12 +50,12 @@ def from_huggingface(
     with files.new_directory(target) as directory:
         run_document.write(directory, document, config, tokenizer)
         # Weights to start from have no step, as the released ones. A model directory has step 0.
+        name = RELEASED_NAME
         if document.task:
+            name = "model.ckpt-0"
             ours["global_step"] = np.array(0, np.int64)
-            checkpoint.write_arrays(os.path.join(directory, "model.ckpt-0"), ours)
-            checkpoint.write_state_file(directory)
-        else:
-            checkpoint.write_arrays(os.path.join(directory, RELEASED_NAME), ours)
+        checkpoint.write_arrays(os.path.join(directory, name), ours)
+        checkpoint.write_state_file(directory)
     _say(source, target, entries, tensors, left_over)
 
 

@@ -81,8 +81,7 @@ def writing(path: str, is_lasting: bool = True) -> Iterator[IO[bytes]]:
             raise OSError(e.errno or errno.EIO, e.strerror or str(e), path) from e
         raise
     finally:
-        if os.path.exists(temporary):
-            os.remove(temporary)
+        remove([temporary])
 
 
 def _temporary(path: str) -> str:
