@@ -11,10 +11,9 @@ from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.runs import run_document, task_settings
 from xlnet.runs.run_document import RunDocument
 from xlnet.runs.task_settings import FineTunedTask
-from xlnet.settings.fields import check_value, field_of
 from xlnet.settings.finetuning import FineTuningSettings, TaskSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
-from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.pretraining import ObjectiveSettings
 from xlnet.settings.training import OptimizationSettings
 from xlnet.support.errors import wrong
 from xlnet.tasks import known
@@ -89,13 +88,17 @@ def read(
         home, run = path, run_document.read(path)
     trained = run if run and run.task is not None else None
 
-    # The settings, the architecture and the vocabulary that hold.
+    # The settings, the architecture and the vocabulary that hold. A released model has the default
+    # objective.
+    pretrained_on = ObjectiveSettings()
     if trained:
         given["model_dir"] = home
         with run_document.malformed_as_user_error(trained.path):
             settings, network = _inherited(trained, network, given)
     elif run:
-        (network,), _ = run_document.inherit((network,), (), run, of_run=False)
+        (network, pretrained_on), _ = run_document.inherit(
+            (network, pretrained_on), (), run, of_run=False
+        )
     settings = task_settings.with_own_files(settings, home)
     for name, file in task_settings.OWN_FILES.items():
         if not getattr(settings, name):
@@ -112,7 +115,7 @@ def read(
             document = task_settings.document_of(settings, network, task, tokenizer)
             task_settings.check_trained_for(home, document, settings)
         tuned = FineTunedTask(task, settings)
-    objective = _objective(None if trained else run)
+    objective = pretrained_on.objective
     return LoadedModel(prefix, config, tokenizer, network, tuned, objective, run)
 
 
@@ -133,13 +136,3 @@ def _inherited(
         settings, network, OptimizationSettings(), names, run
     )
     return settings, network
-
-
-def _objective(run: RunDocument | None) -> str:
-    """That of a pretraining run; a released model has the default."""
-    if not run or "objective" not in run.resolved:
-        return PretrainingSettings.objective
-    check_value(
-        field_of(PretrainingSettings, "objective"), run.resolved["objective"], run.path
-    )
-    return run.resolved["objective"]
