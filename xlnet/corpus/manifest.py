@@ -71,7 +71,7 @@ class Manifest:
         if version != FORMAT_VERSION:
             found = f"format_version {version!r}"
             raise wrong(path, found, str(FORMAT_VERSION), _AGAIN)
-        _check_names(path, values, [each.name for each in dataclasses.fields(cls)])
+        _check_names(path, values, tuple(cls.__dataclass_fields__))
         for stream in values["streams"]:
             _check_names(path, stream, _STREAM_FIELDS)
         manifest = cls(**dict(values, streams=tuple(values["streams"])))

@@ -10,22 +10,21 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable
 
 from xlnet.support import errors, system
 
-_Result = TypeVar("_Result")
 _work: Callable[[Any], Any]  # of a worker process
 
 
 def in_processes(
-    work: Callable[[Any], _Result],
+    work: Callable[[Any], Any],
     parts: Sequence[Any],
     sizes: Sequence[int],
     description: str,
     unit: str,
     num_workers: int,
-) -> list[_Result]:
+) -> list[Any]:
     """Returns work(part) of all parts, in order, and shows a progress bar meanwhile.
 
     Args:

@@ -16,7 +16,6 @@ from typing import Any, TypeVar, get_args
 from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
-from xlnet.settings.fields import field_of
 from xlnet.settings.finetuning import FineTuningSettings, FormSettings, TaskSettings
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, CACHE, RUN_NAME, OptimizationSettings
@@ -230,7 +229,7 @@ def require(settings: TaskSettings, *names: str) -> None:
     """Raises MissingFlag for settings that have no value."""
     for name in names:
         if not getattr(settings, name):
-            what = field_of(settings, name).metadata["help"]
+            what = settings.__dataclass_fields__[name].metadata["help"]
             raise MissingFlag(f"flag --{name} is required: {what}")
 
 

@@ -91,15 +91,10 @@ def required(help: str, **limits: Unpack[Limits]) -> Any:
     return setting(REQUIRED, help, **limits)
 
 
-def same_as(group: type, name: str, **changes: Any) -> Any:
+def same_as(group: Any, name: str, **changes: Any) -> Any:
     """The setting `name` of another group, with `changes` of the arguments of `setting`."""
-    field = field_of(group, name)
+    field = group.__dataclass_fields__[name]
     return setting(**{"default": default_of(field), **field.metadata, **changes})
-
-
-def field_of(group: Any, name: str) -> "dataclasses.Field[Any]":
-    """The setting `name` of a settings dataclass."""
-    return next(field for field in dataclasses.fields(group) if field.name == name)
 
 
 def default_of(field: "dataclasses.Field[Any]") -> Any:

@@ -14,6 +14,7 @@ MIN_SEQ_LENGTH = 4  # `A <sep> B <sep> <cls>`, with one token of text
 QUESTION_SPECIAL_TOKENS = 3
 
 _THRESHOLD = 0.5  # of a label's probability
+_NO_COLUMN = cast(Optional[str], None)  # of programs that have no such setting
 
 
 class FormSettings(Settings, help_group=HelpGroup.TEXT):
@@ -272,10 +273,8 @@ class TaskSettings(
     summary_type, use_summ_proj = "last", True
     predict_threshold = cast(Optional[float], None)
     is_regression = multi_label = False
-    text_b_column = label_form = cast(Optional[str], None)
-    choice_columns = query_id_column = cast(Optional[str], None)
-    group_column = cast(Optional[str], None)
-    id_column = cast(Optional[str], None)
+    text_b_column = label_form = choice_columns = _NO_COLUMN
+    query_id_column = group_column = id_column = _NO_COLUMN
     requires_id = True  # of files, where an `id_column` is named
     # Settings that do_predict alone uses.
     only_predicted: ClassVar[tuple[str, ...]] = ("output", "predict_file")

@@ -81,7 +81,7 @@ class XLNetConfig:
         files.write_json(os.fspath(path), dict(sorted(self.to_dict().items())))
 
 
-ARCHITECTURE_KEYS = tuple(field.name for field in dataclasses.fields(XLNetConfig))
+ARCHITECTURE_KEYS = tuple(XLNetConfig.__dataclass_fields__)
 
 
 _types: dict[str, Any] = {}
