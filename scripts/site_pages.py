@@ -100,7 +100,7 @@ def section_of(command: str, field: dataclasses.Field[object]) -> Iterator[str]:
     """The heading of a flag and what it means."""
     yield f"#### `--{field.name}` <small>{command}</small> {{#{anchor(command, field.name)}}}"
     parts = [html.escape(" ".join(field.metadata["help"].split()))]
-    default = fields.default_of(field)
+    default = field.default
     if default is fields.REQUIRED:
         parts.append("required")
     elif default == "":

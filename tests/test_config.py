@@ -15,7 +15,7 @@ import xlnet
 from xlnet.commands import cli
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.devices import DeviceSettings
-from xlnet.settings.fields import REQUIRED, default_of, setting_type
+from xlnet.settings.fields import REQUIRED, setting_type
 from xlnet.settings.finetuning import (
     ClassifierSettings,
     SpanSettings,
@@ -45,7 +45,7 @@ def make(group, **values):
     needed = {
         field.name: "x"
         for field in dataclasses.fields(group)
-        if default_of(field) is REQUIRED
+        if field.default is REQUIRED
     }
     return group(**dict(needed, **values))
 

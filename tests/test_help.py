@@ -9,7 +9,7 @@ from helpers import command, command_lines
 from helpers.paths import ROOT
 
 from xlnet.commands import cli
-from xlnet.settings.fields import REQUIRED, HelpGroup, default_of
+from xlnet.settings.fields import REQUIRED, HelpGroup
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
 
@@ -59,8 +59,8 @@ def test_the_examples_are_accepted(program, monkeypatch, capsys, tmp_path):
     resolved = {"record_info_dir": "records"}
     for group in (PretrainingSettings, NetworkSettings):
         for field in dataclasses.fields(group):
-            if default_of(field) not in (REQUIRED, None):
-                resolved.setdefault(field.name, default_of(field))
+            if field.default not in (REQUIRED, None):
+                resolved.setdefault(field.name, field.default)
     (tmp_path / "model" / "run.json").write_text(json.dumps({"resolved": resolved}))
     monkeypatch.chdir(tmp_path)
     for example in program.examples:

@@ -19,7 +19,6 @@ from xlnet.settings.fields import (
     HelpGroup,
     Settings,
     check_value,
-    default_of,
     setting_type,
 )
 from xlnet.support import errors, files
@@ -196,7 +195,7 @@ def _define(values: flags.FlagValues, fields: Fields, unused: Sequence[str]) -> 
     for name, field in fields.items():
         title = field.metadata["help_group"].value
         how: dict[str, Any] = {"flag_values": values, "module_name": title}
-        default, meaning = default_of(field), field.metadata["help"]
+        default, meaning = field.default, field.metadata["help"]
         if default is REQUIRED:
             default, meaning = None, f"(required) {meaning}"
         define, limits = _DEFINE[setting_type(field)], {}
@@ -279,7 +278,7 @@ def _collect(values: flags.FlagValues, group: type[Settings]) -> Settings:
     of_group = {}
     for field in dataclasses.fields(group):
         of_group[field.name] = values[field.name].value
-        if default_of(field) is REQUIRED and not of_group[field.name]:
+        if field.default is REQUIRED and not of_group[field.name]:
             meaning = field.metadata["help"]
             raise flags.Error(f"flag --{field.name} is required: {meaning}")
     settings = group(**of_group)

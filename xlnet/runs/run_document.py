@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 
 import xlnet
 from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
-from xlnet.settings.fields import Settings, check_value, default_of
+from xlnet.settings.fields import Settings, check_value
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import (
     ARCHITECTURE_KEYS,
@@ -102,7 +102,7 @@ class RunDocument:
 
     def value_of(self, field: dataclasses.Field[Any]) -> Any:
         """The value of a setting; its default if the document leaves it out."""
-        return self.resolved.get(field.name, default_of(field))
+        return self.resolved.get(field.name, field.default)
 
 
 def weights_in(directory: str) -> list[str]:
@@ -229,7 +229,7 @@ def changed(groups: Sequence[Settings]) -> str:
     for group in groups:
         for field in dataclasses.fields(group):
             value = getattr(group, field.name)
-            if field.name not in _IN_BANNER and value not in (None, default_of(field)):
+            if field.name not in _IN_BANNER and value not in (None, field.default):
                 found.append(f"{field.name}={value}")
     return " ".join(found) or "defaults"
 

@@ -13,7 +13,7 @@ from typing_extensions import Unpack, dataclass_transform
 
 from xlnet.support.errors import wrong
 
-REQUIRED = object()  # the value of a setting that has no default and was not given
+REQUIRED = object()  # in place of the default of a setting that must be given
 
 
 class HelpGroup(enum.Enum):
@@ -81,8 +81,6 @@ def setting(default: Any, help: str, **limits: Unpack[Limits]) -> Any:
       belongs_to: see `BelongsTo`; if not given, that of its class.
     """
     metadata = {**_UNLIMITED, "help": help, **limits}
-    if default is REQUIRED:  # as a factory: it may follow fields with defaults
-        return dataclasses.field(default_factory=lambda: REQUIRED, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -94,12 +92,7 @@ def required(help: str, **limits: Unpack[Limits]) -> Any:
 def same_as(group: Any, name: str, **changes: Any) -> Any:
     """The setting `name` of another group, with `changes` of the arguments of `setting`."""
     field = group.__dataclass_fields__[name]
-    return setting(**{"default": default_of(field), **field.metadata, **changes})
-
-
-def default_of(field: "dataclasses.Field[Any]") -> Any:
-    """The default of a setting, or `REQUIRED`."""
-    return REQUIRED if field.default is dataclasses.MISSING else field.default
+    return setting(**{"default": field.default, **field.metadata, **changes})
 
 
 def setting_type(field: "dataclasses.Field[Any]") -> type:
