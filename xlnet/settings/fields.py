@@ -97,7 +97,7 @@ def same_as(group: Any, name: str, **changes: Any) -> Any:
 
 def setting_type(field: "dataclasses.Field[Any]") -> type:
     """The plain Python type of a field: `Optional[int]` is int."""
-    arguments = [a for a in typing.get_args(field.type) if a is not type(None)]
+    arguments = typing.get_args(field.type)
     return arguments[0] if arguments else typing.cast(type, field.type)
 
 

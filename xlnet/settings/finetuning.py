@@ -321,7 +321,7 @@ class TaskSettings(
         return not needed <= {*self.named_files, *held_out}
 
 
-class TaskOptimizationSettings(OptimizationSettings, help_group=HelpGroup.OPTIMIZER):
+class TaskOptimizationSettings(OptimizationSettings):
     """Learning rate, optimizer and clipping of fine-tuning. What is None follows from the network
     and the number of rows (`finetuning.resolve.derived`)."""
 

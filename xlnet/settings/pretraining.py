@@ -104,7 +104,6 @@ class PretrainingSettings(
     ObjectiveSettings,
     DataSettings,
     RunSettings,  # whose fields come first
-    help_group=HelpGroup.TARGETS,
 ):
     """xlnet pretrain: data, memory, permutation, checkpoints."""
 
