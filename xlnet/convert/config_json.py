@@ -242,12 +242,15 @@ def describe_ours(
         width = config.d_model / config.n_head
         expected = f"d_model / n_head, {width:g}, as in that library"
         raise wrong(f"{CONFIG_NAME}: d_head", config.d_head, expected)
-    entries = dict(DEFAULTS, model_type="xlnet")
-    entries["architectures"] = [LM if has_lm else NETWORK]
+    entries = dict(
+        DEFAULTS,
+        model_type="xlnet",
+        architectures=[LM if has_lm else NETWORK],
+        vocab_size=config.n_token,
+        ff_activation=_THEIR_ACTIVATION[config.ff_activation],
+    )
     for name in _ARCHITECTURE:
         entries[name] = getattr(config, name)
-    entries["vocab_size"] = config.n_token
-    entries["ff_activation"] = _THEIR_ACTIVATION[config.ff_activation]
     for name in _SHARED:
         if name in run.resolved:
             entries[name] = run.resolved[name]

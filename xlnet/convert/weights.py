@@ -129,9 +129,18 @@ def pairs(
     class_name = entries["architectures"][0]
     has_summary = class_name in SUMMED_UP and entries["summary_use_proj"]
     outputs = 1 if entries["problem_type"] == SCORE else len(entries["id2label"])
-    sizes = {"V": config.n_token, "L": config.n_layer, "D": config.d_model}
-    sizes.update(N=config.n_head, H=config.d_head, F=config.d_inner, C=outputs)
-    sizes.update({"1": 1, "2": 2, "2D": 2 * config.d_model})
+    sizes = {
+        "1": 1,
+        "2": 2,
+        "V": config.n_token,
+        "L": config.n_layer,
+        "D": config.d_model,
+        "2D": 2 * config.d_model,
+        "N": config.n_head,
+        "H": config.d_head,
+        "F": config.d_inner,
+        "C": outputs,
+    }
     table = _NETWORK + (_SUMMARY if has_summary else "") + _OUTPUT_LAYERS[class_name]
     found = []
     for line in table.split("\n"):
