@@ -203,10 +203,11 @@ def read_json(path: str, what: str) -> dict[str, Any]:
 
 
 def copy(source: str, target: str) -> None:
-    """Copies a local file, completely or not at all; copying a file onto itself does nothing."""
+    """Copies a local or remote file, completely or not at all; copying a file onto itself does
+    nothing."""
     if os.path.exists(target) and os.path.samefile(source, target):
         return
-    with open(source, "rb") as read, writing(target) as f:
+    with open_binary(source) as read, writing(target) as f:
         shutil.copyfileobj(read, f)
 
 
@@ -383,8 +384,7 @@ def local(path: str) -> str:
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     copied = os.path.join(folder, os.path.basename(path))
-    with open_binary(path) as source, open(copied, "wb") as f:
-        shutil.copyfileobj(source, f)
+    copy(path, copied)
     return copied
 
 
