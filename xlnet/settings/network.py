@@ -87,7 +87,6 @@ ARCHITECTURE_KEYS = tuple(XLNetConfig.__dataclass_fields__)
 _types: dict[str, Any] = {}
 _body: dict[str, Any] = {
     "__annotations__": _types,
-    "__module__": __name__,
     "__doc__": "The architecture as flags, in place of model_config_path.",
 }
 for _field in dataclasses.fields(XLNetConfig):

@@ -59,9 +59,16 @@ def writing(path: str, is_lasting: bool = True) -> Iterator[IO[bytes]]:
       is_lasting: wait for the disk, some milliseconds; not where the file is remote.
     """
     if is_remote(path):
-        with _writing_remotely(path) as f:
+        temporary = _temporary(path)
+        systems, folder = _file_systems(), os.path.dirname(path)
+        if not systems.exists(folder):
+            with contextlib.suppress(OSError):  # another worker has made it
+                systems.mkdirs(folder)
+        with systems.create(temporary) as f:
             yield f
+        systems.rename([temporary], [path])
         return
+    # A device or a FIFO has no other name to be written under.
     target = os.path.realpath(path)
     if os.path.exists(target) and not os.path.isfile(target):
         with open(target, "wb") as f:
@@ -386,18 +393,6 @@ def local(path: str) -> str:
     copied = os.path.join(folder, os.path.basename(path))
     copy(path, copied)
     return copied
-
-
-@contextlib.contextmanager
-def _writing_remotely(path: str) -> Iterator[IO[bytes]]:
-    temporary = _temporary(path)
-    systems, folder = _file_systems(), os.path.dirname(path)
-    if not systems.exists(folder):
-        with contextlib.suppress(OSError):  # another worker has made it
-            systems.mkdirs(folder)
-    with systems.create(temporary) as f:
-        yield f
-    systems.rename([temporary], [path])
 
 
 def remove(paths: Iterable[str]) -> None:
