@@ -81,7 +81,7 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
 
     # Where from, where to.
     save_dir: str = required("directory for the records and their manifest")
-    sp_path: str = required("SentencePiece model", help_group=HelpGroup.TEXT)
+    sp_path: str = required("SentencePiece model", HelpGroup.TEXT)
     # The form of the records.
     seq_len: int = setting(
         512, "length of a sequence [tokens]", minimum=1, belongs_to=None
@@ -104,9 +104,7 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
         True, "run half of the text streams backward", belongs_to=None
     )
     from_raw_text: bool = setting(
-        True,
-        "the input is text; False: each line holds token ids",
-        help_group=HelpGroup.TEXT,
+        True, "the input is text; False: each line holds token ids", HelpGroup.TEXT
     )
     use_eod: bool = setting(True, "put <eod> at the end of each document")
     num_passes: int = setting(
@@ -117,19 +115,13 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
     seed: int = same_as(RunSettings, "seed")
     # How the work is divided.
     num_workers: int = setting(
-        0, "processes; 0: one per core", minimum=0, help_group=HelpGroup.SPEED
+        0, "processes; 0: one per core", HelpGroup.SPEED, minimum=0
     )
     num_task: int = setting(
-        1,
-        "machines, or runs, that share the input",
-        minimum=1,
-        help_group=HelpGroup.DEVICES,
+        1, "machines, or runs, that share the input", HelpGroup.DEVICES, minimum=1
     )
     task: int = setting(
-        0,
-        "index of this machine or run, from 0",
-        minimum=0,
-        help_group=HelpGroup.DEVICES,
+        0, "index of this machine or run, from 0", HelpGroup.DEVICES, minimum=0
     )
 
     def check(self) -> None:

@@ -23,7 +23,7 @@ class TaskDeviceSettings(Settings, help_group=HelpGroup.DEVICES, belongs_to=None
         None,
         "compile the training step with XLA; not given: on GPUs; in "
         "fine-tuning batches then have at most six lengths",
-        help_group=HelpGroup.SPEED,
+        HelpGroup.SPEED,
     )
 
     def devices(self) -> "DeviceSettings":
@@ -41,17 +41,14 @@ class DeviceSettings(TaskDeviceSettings, help_group=HelpGroup.DEVICES, belongs_t
     )
     use_tpu: bool = setting(False, "run on a TPU (never tried)")
     tpu_name: str = setting(
-        "local",
-        "name or grpc address of the TPU",
-        aliases=("tpu",),
-        help_group=HelpGroup.ORIGINAL,
+        "local", "name or grpc address of the TPU", HelpGroup.ORIGINAL, aliases=("tpu",)
     )
     fused_attention: Optional[bool] = setting(
         None,
         "pretrain with attention that Triton compiles to one program, on an NVIDIA GPU with "
         "TensorFlow 2.21, XLA and --precision=bf16 or fp16; not given: where all of that is, "
         "Triton is installed and the run has one H100 or H200",
-        help_group=HelpGroup.SPEED,
+        HelpGroup.SPEED,
     )
 
     def on_one_machine(self) -> "DeviceSettings":

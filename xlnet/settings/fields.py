@@ -55,20 +55,25 @@ class Limits(TypedDict, total=False):
     below: float
     instead_of: str
     aliases: Sequence[str]
-    help_group: HelpGroup
     belongs_to: BelongsTo
 
 
-_NAMES = "choices minimum maximum above below instead_of help_group"
+_NAMES = "choices minimum maximum above below instead_of"
 _UNLIMITED = {**dict.fromkeys(_NAMES.split()), "aliases": ()}
 
 
-def setting(default: Any, help: str, **limits: Unpack[Limits]) -> Any:
+def setting(
+    default: Any,
+    help: str,
+    help_group: Optional[HelpGroup] = None,
+    **limits: Unpack[Limits],
+) -> Any:
     """A dataclass field with its meaning [unit] and its allowed values.
 
     Args:
       default: the default; `REQUIRED`: there is none.
       help: the meaning.
+      help_group: its group of `--help`; None: that of its class.
       choices: the allowed names.
       minimum: least value.
       maximum: greatest value.
@@ -77,16 +82,17 @@ def setting(default: Any, help: str, **limits: Unpack[Limits]) -> Any:
       instead_of: another setting for the same thing, which has this one there. On the command line
         one of them overrides the other one in a preset or an earlier run, and both are an error.
       aliases: other names of the flag, also in presets and kept settings.
-      help_group: its group of `--help`; if not given, that of its class.
       belongs_to: see `BelongsTo`; if not given, that of its class.
     """
-    metadata = {**_UNLIMITED, "help": help, **limits}
+    metadata = {**_UNLIMITED, "help": help, "help_group": help_group, **limits}
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def required(help: str, **limits: Unpack[Limits]) -> Any:
+def required(
+    help: str, help_group: Optional[HelpGroup] = None, **limits: Unpack[Limits]
+) -> Any:
     """A `setting` that has no default."""
-    return setting(REQUIRED, help, **limits)
+    return setting(REQUIRED, help, help_group, **limits)
 
 
 def same_as(group: Any, name: str, **changes: Any) -> Any:

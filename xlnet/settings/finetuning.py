@@ -96,42 +96,40 @@ class TaskSettings(
         "custom",
         "a known task (sst-2, xnli-de, race, conll2003, squad2, ...; an unknown name lists all); "
         "custom: files of your own",
-        help_group=HelpGroup.TASK,
+        HelpGroup.TASK,
         belongs_to="model",
     )
     own_module: Optional[str] = setting(
         None,
         "FILE.py, or an installed module, that registers an own task type, which custom files then "
         "have",
-        help_group=HelpGroup.TASK,
+        HelpGroup.TASK,
         belongs_to=None,
     )
     data_dir: str = setting(
         "",
         "directory of the task's files; custom: train, dev (or validation) and test in any form, "
         "such as train.csv, train.jsonl, eng.train or train-v2.0.json, or one file",
-        help_group=HelpGroup.TEXT,
+        HelpGroup.TEXT,
     )
     train_file: Optional[str] = setting(
         None,
         "files to train on instead of those in data_dir: comma-separated paths or glob patterns",
-        help_group=HelpGroup.TEXT,
+        HelpGroup.TEXT,
     )
     dev_file: Optional[str] = setting(
-        None,
-        "files to evaluate on instead of those in data_dir",
-        help_group=HelpGroup.TEXT,
+        None, "files to evaluate on instead of those in data_dir", HelpGroup.TEXT
     )
     output_dir: str = setting(
         "",
         "directory that keeps tokenized records; if not given, model_dir/cache/records",
-        help_group=HelpGroup.RECORDS,
+        HelpGroup.RECORDS,
         belongs_to=None,
     )
     spiece_model_file: str = setting(
         "",
         "SentencePiece model; if not given, that of model_dir or of init_checkpoint",
-        help_group=HelpGroup.TEXT,
+        HelpGroup.TEXT,
         belongs_to=None,
     )
     model_config_path: str = same_as(RunSettings, "model_config_path", default="")
@@ -166,10 +164,7 @@ class TaskSettings(
     max_save: int = same_as(RunSettings, "max_save", default=2)
     # What to do: train, evaluate, predict; on which split, and where the results go.
     do_train: bool = setting(
-        False,
-        "fine-tune on the train split",
-        help_group=HelpGroup.TASK,
-        belongs_to=None,
+        False, "fine-tune on the train split", HelpGroup.TASK, belongs_to=None
     )
     do_eval: bool = same_as(
         PretrainingSettings, "do_eval", help="evaluate on eval_split"
@@ -177,7 +172,7 @@ class TaskSettings(
     do_predict: bool = setting(
         False,
         "write predictions for predict_split or predict_file",
-        help_group=HelpGroup.TASK,
+        HelpGroup.TASK,
         belongs_to=None,
     )
 
@@ -186,9 +181,9 @@ class TaskSettings(
         "fraction of the training examples held out where there is no dev file; if not given, 0.1 "
         "for custom, and 0.05 for known sets that have no dev file or with train_file alone; "
         "0: none",
+        HelpGroup.TEXT,
         minimum=0.0,
         below=1.0,
-        help_group=HelpGroup.TEXT,
     )
     eval_split: str = setting(
         "dev", "split to evaluate on: dev, test, train, dev_matched, ..."
@@ -196,7 +191,7 @@ class TaskSettings(
     eval_all_ckpt: bool = setting(
         False,
         "evaluate every checkpoint in model_dir, of which --max_save=0 keeps all",
-        help_group=HelpGroup.ORIGINAL,
+        HelpGroup.ORIGINAL,
         belongs_to=None,
     )
     metric: Optional[str] = setting(
@@ -215,15 +210,15 @@ class TaskSettings(
     max_seq_length: int = setting(
         128,
         "length of an example with its special tokens [tokens]",
+        HelpGroup.LENGTH,
         minimum=MIN_SEQ_LENGTH,
-        help_group=HelpGroup.LENGTH,
         belongs_to="model",
     )
     on_error: str = setting(
         "fail",
         "what to do at rows to train on that cannot be read: fail, or skip and count them",
+        HelpGroup.TEXT,
         choices=("fail", "skip"),
-        help_group=HelpGroup.TEXT,
         belongs_to=None,
     )
     eval_batch_size: int = setting(
@@ -236,34 +231,34 @@ class TaskSettings(
         None,
         "length of training in epochs instead of train_steps; if neither is given, 3 to 20, by the "
         "number of rows",
+        HelpGroup.STEPS,
         above=0.0,
         instead_of="train_steps",
-        help_group=HelpGroup.STEPS,
     )
     # Against overfitting, of which small files have much.
     freeze_layers: int = setting(
         0,
         "freeze the embeddings, the biases of attention, and this many of the lowest layers; 0: "
         "none",
+        HelpGroup.REGULARIZATION,
         minimum=0,
-        help_group=HelpGroup.REGULARIZATION,
     )
     class_weights: Optional[str] = setting(
         None,
         "weights of the labels in the loss: balanced, or label:weight,...; all 1 if not given",
-        help_group=HelpGroup.REGULARIZATION,
+        HelpGroup.REGULARIZATION,
     )
     label_smoothing: float = setting(
         0.0,
         "probability spread evenly over all labels; 0: off",
-        help_group=HelpGroup.REGULARIZATION,
+        HelpGroup.REGULARIZATION,
         minimum=0.0,
         maximum=1.0,
     )
     cls_scope: Optional[str] = setting(
         None,
         "name of the output layer; that of the task if not given",
-        help_group=HelpGroup.ORIGINAL,
+        HelpGroup.ORIGINAL,
         belongs_to="model",
     )
 
@@ -371,9 +366,7 @@ class ClassifierSettings(
         "in JSON or Parquet",
     )
     is_regression: bool = setting(
-        False,
-        "custom: labels are numbers; compared with known tasks",
-        help_group=HelpGroup.TASK,
+        False, "custom: labels are numbers; compared with known tasks", HelpGroup.TASK
     )
     multi_label: bool = setting(False, "custom: an example has any number of labels")
     label_form: Optional[str] = setting(
@@ -403,30 +396,28 @@ class ClassifierSettings(
         None,
         "minimum probability of the second of two labels, or of each label with multi_label; if "
         "not given, 0.5, and with multi_label the one that training chooses on eval_split",
+        HelpGroup.PREDICTION,
         minimum=0.0,
         maximum=1.0,
-        help_group=HelpGroup.PREDICTION,
     )
 
     # Texts longer than `max_seq_length`.
     long_document: str = setting(
         "truncate",
         "how to fit long texts: truncate the end, or average sliding windows",
+        HelpGroup.LENGTH,
         choices=("truncate", "sliding"),
-        help_group=HelpGroup.LENGTH,
     )
 
     # The output layer.
     summary_type: str = setting(
         "last",
         "how a text is pooled to one vector",
+        HelpGroup.HEAD,
         choices=("last", "first", "mean", "attn"),
-        help_group=HelpGroup.HEAD,
     )
     use_summ_proj: bool = setting(
-        True,
-        "apply a dense tanh layer to the summary",
-        help_group=HelpGroup.ORIGINAL,
+        True, "apply a dense tanh layer to the summary", HelpGroup.ORIGINAL
     )
 
     program = "xlnet classify"
@@ -450,8 +441,8 @@ class TaggerSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="mod
         None,
         "tagging scheme of predictions, whichever the files have; plain: labels without prefixes, "
         "such as parts of speech; if not given, that of a known task, or bio2",
+        HelpGroup.TEXT,
         choices=("bio2", "bioes", "bmes", "plain"),
-        help_group=HelpGroup.TEXT,
     )
     input_format: Optional[str] = same_as(
         TaskSettings,
@@ -473,10 +464,7 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model
         help="file to predict; without dev_file, do_eval and eval_steps evaluate on it, too",
     )
     do_prepro: bool = setting(
-        False,
-        "make the records of the files",
-        help_group=HelpGroup.TASK,
-        belongs_to=None,
+        False, "make the records of the files", HelpGroup.TASK, belongs_to=None
     )
     model_dir: str = same_as(TaskSettings, "model_dir", default="")
     # The columns of tables.
@@ -504,41 +492,35 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model
     doc_stride: int = setting(
         128,
         "stride between the windows of a long paragraph [tokens]",
+        HelpGroup.LENGTH,
         minimum=1,
-        help_group=HelpGroup.LENGTH,
     )
     max_query_length: int = setting(
-        64,
-        "maximum length of a question [tokens]",
-        minimum=1,
-        help_group=HelpGroup.LENGTH,
+        64, "maximum length of a question [tokens]", HelpGroup.LENGTH, minimum=1
     )
     # Which answers are considered: a beam of starts, for each a beam of ends.
     max_answer_length: int = setting(
-        64,
-        "maximum length of an answer [tokens]",
-        minimum=1,
-        help_group=HelpGroup.PREDICTION,
+        64, "maximum length of an answer [tokens]", HelpGroup.PREDICTION, minimum=1
     )
     start_n_top: int = setting(
         5,
         "beam size of the start of an answer, at most 8",
+        HelpGroup.PREDICTION,
         minimum=1,
         maximum=8,  # the fewest tokens of a batch
-        help_group=HelpGroup.PREDICTION,
     )
     end_n_top: int = setting(
         5,
         "beam size of the end for each start, at most 8",
+        HelpGroup.PREDICTION,
         minimum=1,
         maximum=8,
-        help_group=HelpGroup.PREDICTION,
     )
     n_best_size: int = setting(
         5,
         "answers written for each question",
+        HelpGroup.PREDICTION,
         minimum=1,
-        help_group=HelpGroup.PREDICTION,
         belongs_to=None,
     )
     predict_threshold: float = same_as(

@@ -115,45 +115,39 @@ class NetworkSettings(Settings, help_group=HelpGroup.REGULARIZATION):
     init: str = setting(
         "normal",
         "distribution of the initial weights",
+        HelpGroup.ORIGINAL,
         choices=("normal", "uniform"),
-        help_group=HelpGroup.ORIGINAL,
     )
     init_std: float = setting(
         0.02,
         "standard deviation of normal initialization",
+        HelpGroup.ORIGINAL,
         minimum=0.0,
-        help_group=HelpGroup.ORIGINAL,
     )
     init_range: float = setting(
-        0.1,
-        "half width of uniform initialization",
-        minimum=0.0,
-        help_group=HelpGroup.ORIGINAL,
+        0.1, "half width of uniform initialization", HelpGroup.ORIGINAL, minimum=0.0
     )
     clamp_len: int = setting(
         -1,
         "clip relative distances to ±clamp_len [tokens]; -1: off",
+        HelpGroup.ORIGINAL,
         minimum=-1,
-        help_group=HelpGroup.ORIGINAL,
         belongs_to="model",
     )
     # Speed and memory.
     use_bfloat16: bool = setting(
-        False,
-        "the same as --precision=bf16",
-        help_group=HelpGroup.ORIGINAL,
-        belongs_to=None,
+        False, "the same as --precision=bf16", HelpGroup.ORIGINAL, belongs_to=None
     )
     precision: Optional[str] = setting(
         None,
         "dtype of the matmuls (mixed precision); fp32 if not given",
+        HelpGroup.SPEED,
         choices=tuple(DTYPES),
-        help_group=HelpGroup.SPEED,
     )
     recompute: bool = setting(
         False,
         "gradient checkpointing: less memory, a third more time",
-        help_group=HelpGroup.SPEED,
+        HelpGroup.SPEED,
         belongs_to=None,
     )
 

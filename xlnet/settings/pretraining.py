@@ -27,7 +27,7 @@ class DataSettings(Settings, help_group=HelpGroup.RECORDS):
         False,
         "instead of training, compute the loss and perplexity of init_checkpoint, or of the newest "
         "checkpoint in model_dir, on eval_record_info_dir, or else on record_info_dir",
-        help_group=HelpGroup.TASK,
+        HelpGroup.TASK,
         belongs_to=None,
     )
 

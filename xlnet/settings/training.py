@@ -36,38 +36,31 @@ class RunSettings(Settings, help_group=HelpGroup.MODEL):
     )
     # Its steps.
     train_batch_size: int = setting(
-        8,
-        "examples per training step, over all devices",
-        minimum=1,
-        help_group=HelpGroup.STEPS,
+        8, "examples per training step, over all devices", HelpGroup.STEPS, minimum=1
     )
     grad_accum_steps: int = setting(
         1,
         "micro-batches per device and step (gradient accumulation) to save memory; 1: off",
+        HelpGroup.STEPS,
         minimum=1,
-        help_group=HelpGroup.STEPS,
         belongs_to=None,
     )
     seed: int = setting(
-        0,
-        "seed of all random numbers",
-        minimum=0,
-        maximum=2**32 - 1,
-        help_group=HelpGroup.STEPS,
+        0, "seed of all random numbers", HelpGroup.STEPS, minimum=0, maximum=2**32 - 1
     )
     # Checkpoints and evaluations between the steps.
     save_steps: int = setting(1000, "interval between checkpoints [steps]", minimum=1)
     eval_steps: int = setting(
         0,
         "interval between evaluations [steps]; 0: before and after training only",
+        HelpGroup.EVALUATION,
         minimum=0,
-        help_group=HelpGroup.EVALUATION,
     )
     log_steps: int = setting(
         50,
         "interval between log lines [steps]",
+        HelpGroup.STEPS,
         minimum=1,
-        help_group=HelpGroup.STEPS,
         belongs_to=None,
     )
     max_save: int = setting(5, "checkpoints kept; 0: all", minimum=0)
@@ -91,9 +84,9 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
     train_steps: int = setting(
         100000,
         "length of training [steps]",
+        HelpGroup.STEPS,
         minimum=1,
         instead_of="epochs",
-        help_group=HelpGroup.STEPS,
     )
     warmup_steps: int = setting(
         0,
@@ -108,7 +101,7 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
     min_lr_ratio: float = setting(
         0.001,
         "final learning rate as a fraction of the peak",
-        help_group=HelpGroup.ORIGINAL,
+        HelpGroup.ORIGINAL,
         minimum=0.0,
         maximum=1.0,
     )
@@ -119,7 +112,7 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
         minimum=0.0,
     )
     adam_epsilon: float = setting(
-        1e-8, "epsilon of Adam", above=0.0, help_group=HelpGroup.ORIGINAL
+        1e-8, "epsilon of Adam", HelpGroup.ORIGINAL, above=0.0
     )
     clip: float = setting(1.0, "maximum global norm of the gradients", above=0.0)
     lr_layer_decay_rate: float = setting(
@@ -139,7 +132,7 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
         False,
         "use the original optimizer: no bias correction with weight decay, layer decay on "
         "gradients",
-        help_group=HelpGroup.ORIGINAL,
+        HelpGroup.ORIGINAL,
     )
 
     def check(self) -> None:
