@@ -36,7 +36,6 @@ from xlnet.tasks.files import parsing
 ROWS = 500  # of a setting; other numbers are in `settings_in`
 
 
-@dataclasses.dataclass(frozen=True)
 class Arguments(Settings):
     """first_time.py: where the data and the sample's model are."""
 

@@ -34,7 +34,6 @@ PRECISIONS = ("fp32", "bf16")
 OURS = "this library"
 
 
-@dataclasses.dataclass(frozen=True)
 class BenchmarkSettings(Settings):
     """run.py: what to time, how often."""
 

@@ -3,7 +3,6 @@
 Every stage is a command that can be copied; a table of what was measured closes the run.
 """
 
-import dataclasses
 import json
 import math
 import os
@@ -51,7 +50,6 @@ EXPECTED = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
 class SampleSettings(Settings):
     """run_sample.py: where to, and how long."""
 

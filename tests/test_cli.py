@@ -15,7 +15,6 @@ import dataclasses, logging, time
 from xlnet.commands import cli
 from xlnet.settings import fields
 
-@dataclasses.dataclass(frozen=True)
 class Settings(fields.Settings):
     \"\"\"program.py: a program.\"\"\"
     seconds: float = fields.setting(0.0, "seconds to run")

@@ -1,5 +1,6 @@
 """Pretraining records as text (xlnet data inspect), masks as a figure (xlnet plot masks)."""
 
+import dataclasses
 import os
 from typing import TYPE_CHECKING, Any
 

@@ -9,7 +9,6 @@ Examples:
   xlnet sample --output=text
 """
 
-import dataclasses
 import os
 import zipfile
 
@@ -20,7 +19,6 @@ from xlnet.support import files
 SAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sample.zip")
 
 
-@dataclasses.dataclass(frozen=True)
 class SampleSettings(Settings):
     """xlnet sample: where to."""
 

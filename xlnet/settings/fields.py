@@ -7,9 +7,9 @@ import operator
 import types
 import typing
 from collections.abc import Sequence
-from typing import Any, Literal, Optional, TypedDict
+from typing import Any, Literal, Optional, Union
 
-from typing_extensions import Unpack, dataclass_transform
+from typing_extensions import dataclass_transform
 
 from xlnet.support.errors import wrong
 
@@ -45,28 +45,19 @@ class HelpGroup(enum.Enum):
 BelongsTo = Optional[Literal["run", "model"]]
 
 
-class Limits(TypedDict, total=False):
-    """What is said of a setting besides its meaning, see `setting`."""
-
-    choices: Sequence[str]
-    minimum: float
-    maximum: float
-    above: float
-    below: float
-    instead_of: str
-    aliases: Sequence[str]
-    belongs_to: BelongsTo
-
-
-_NAMES = "choices minimum maximum above below instead_of"
-_UNLIMITED = {**dict.fromkeys(_NAMES.split()), "aliases": ()}
-
-
 def setting(
     default: Any,
     help: str,
     help_group: Optional[HelpGroup] = None,
-    **limits: Unpack[Limits],
+    *,
+    choices: Optional[Sequence[str]] = None,
+    minimum: Optional[float] = None,
+    maximum: Optional[float] = None,
+    above: Optional[float] = None,
+    below: Optional[float] = None,
+    instead_of: Optional[str] = None,
+    aliases: Sequence[str] = (),
+    belongs_to: Union[BelongsTo, Literal["class"]] = "class",
 ) -> Any:
     """A dataclass field with its meaning [unit] and its allowed values.
 
@@ -82,15 +73,24 @@ def setting(
       instead_of: another setting for the same thing, which has this one there. On the command line
         one of them overrides the other one in a preset or an earlier run, and both are an error.
       aliases: other names of the flag, also in presets and kept settings.
-      belongs_to: see `BelongsTo`; if not given, that of its class.
+      belongs_to: see `BelongsTo`; "class": that of its class.
     """
-    metadata = {**_UNLIMITED, "help": help, "help_group": help_group, **limits}
+    metadata = {
+        "help": help,
+        "help_group": help_group,
+        "choices": choices,
+        "minimum": minimum,
+        "maximum": maximum,
+        "above": above,
+        "below": below,
+        "instead_of": instead_of,
+        "aliases": aliases,
+        "belongs_to": belongs_to,
+    }
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def required(
-    help: str, help_group: Optional[HelpGroup] = None, **limits: Unpack[Limits]
-) -> Any:
+def required(help: str, help_group: Optional[HelpGroup] = None, **limits: Any) -> Any:
     """A `setting` that has no default."""
     return setting(REQUIRED, help, help_group, **limits)
 
@@ -170,8 +170,11 @@ class Settings:
     ) -> None:
         for field in vars(cls).values():
             if isinstance(field, dataclasses.Field):
-                metadata = {"belongs_to": belongs_to, **field.metadata}
-                metadata["help_group"] = metadata["help_group"] or help_group
+                metadata = dict(field.metadata)
+                if metadata["help_group"] is None:
+                    metadata["help_group"] = help_group
+                if metadata["belongs_to"] == "class":
+                    metadata["belongs_to"] = belongs_to
                 field.metadata = types.MappingProxyType(metadata)
         dataclasses.dataclass(frozen=True)(cls)
 
