@@ -92,9 +92,10 @@ def step_of(directory: str) -> int:
 
 
 def write_state_file(directory: str) -> None:
-    """Writes the file `checkpoint`, by which TensorFlow knows all checkpoints, of which there are
-    some, and the newest."""
+    """Writes the file `checkpoint`, by which TensorFlow knows all checkpoints and the newest."""
     names = [os.path.basename(prefix) for _, prefix in all_prefixes(directory)]
+    if not names:
+        return
     # Of a relative path TensorFlow would write names relative to the working directory.
     path = os.path.abspath(directory)
     tf.train.update_checkpoint_state(path, names[-1], all_model_checkpoint_paths=names)
