@@ -18,7 +18,9 @@ def model(permuted, quick_start):
 @pytest.fixture
 def runs(model, monkeypatch):
     """Runs a subcommand on the model, which stays loaded; returns its `command.Done`."""
-    monkeypatch.setattr("xlnet.inference.load.load", lambda path, **how: model)
+    for user in ("query", "plot"):
+        opens = f"xlnet.commands.{user}.open_model"
+        monkeypatch.setattr(opens, lambda settings: model)
     monkeypatch.setattr(type(model), "close", lambda self: None)
 
     def run(program, *flags, typed=None):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from helpers.serving import Answer, Call, Echo, running
 
+from xlnet.inference.settings import LoadSettings
 from xlnet.server.served_model import ServedModel
-from xlnet.settings.devices import DeviceSettings
 from xlnet.support.errors import UserError
 
 sync_api = pytest.importorskip(
@@ -608,7 +608,8 @@ def test_the_numbers_of_the_page_are_those_of_the_network(permuted, browser):
     """A model with weights, opened by a link: each step has the probability that the network gives
     to its token."""
     text, order = "the cat sat on the mat and the dog", [2, 7, 0, 5, 1, 8, 3, 6, 4]
-    made = ServedModel(str(permuted.folder), DeviceSettings(device="cpu"))
+    settings = LoadSettings(model_dir=str(permuted.folder), device="cpu")
+    made = ServedModel(settings)
     count = len(permuted.tokenizer.ids(text))
     order += range(len(order), count)
     numbers = ",".join(str(at + 1) for at in order)

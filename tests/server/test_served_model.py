@@ -10,10 +10,10 @@ from helpers.models import make_model
 from helpers.serving import ask, running
 
 import xlnet
+from xlnet.inference.settings import LoadSettings
 from xlnet.model import modeling
 from xlnet.server import limits
 from xlnet.server.served_model import Answer, ServedModel
-from xlnet.settings.devices import DeviceSettings
 from xlnet.support.errors import UserError
 from xlnet.tasks.task import Entity, Span
 
@@ -38,7 +38,7 @@ ROWS = {
 
 
 def opened(path):
-    return ServedModel(str(path), DeviceSettings(device="cpu"))
+    return ServedModel(LoadSettings(model_dir=str(path), device="cpu"))
 
 
 def answers(model, instances, signature=None, **parameters):

@@ -2,7 +2,8 @@
 
 from typing import Optional
 
-from xlnet.commands import cli, query
+from xlnet.commands import cli
+from xlnet.inference.load import open_model
 from xlnet.inference.settings import AttentionSettings as ComputingSettings
 from xlnet.inference.settings import LoadSettings
 from xlnet.settings.fields import Settings, required, same_as, setting
@@ -75,7 +76,7 @@ def attention(model_settings: LoadSettings, settings: AttentionSettings) -> None
       xlnet plot attention --model_dir=model --text='A name is bound in a block.' --layers=1,2 \\
           --output=attention.png
     """
-    with query.load(model_settings) as model:
+    with open_model(model_settings) as model:
         from xlnet.plots import masks as plots
 
         layers = list(range(1, model.n_layer + 1))

@@ -4,10 +4,10 @@ import dataclasses
 import itertools
 import json
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Optional
+from typing import Any, Optional
 
-import xlnet
 from xlnet.commands import cli
+from xlnet.inference.load import open_model
 from xlnet.inference.settings import (
     FillingSettings,
     GenerationSettings,
@@ -16,9 +16,6 @@ from xlnet.inference.settings import (
 from xlnet.settings.fields import Settings, setting
 from xlnet.support import files
 from xlnet.support.errors import wrong
-
-if TYPE_CHECKING:
-    from xlnet.inference.model import Model
 
 
 class TextInputs(Settings):
@@ -53,12 +50,6 @@ def texts(settings: TextInputs) -> Iterator[str]:
     return filter(None, lines)
 
 
-def load(settings: LoadSettings) -> "Model":
-    """The model of `LoadSettings`."""
-    values = dataclasses.asdict(settings)
-    return xlnet.load(values.pop("model_dir"), **values)
-
-
 def write(output: str, objects: Iterable[dict[str, Any]]) -> None:
     """Writes JSON lines to the output."""
     lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in objects)
@@ -80,7 +71,7 @@ def fill(
       xlnet fill --model_dir=model --input=texts.txt --output=fillings.jsonl
     """
     asked, shown = itertools.tee(texts(settings))
-    with load(model_settings) as model:
+    with open_model(model_settings) as model:
         filled = model.pipe(asked, "fill", **vars(how))
         if settings.output:
             write(settings.output, map(_filled_object, shown, filled))
@@ -109,7 +100,7 @@ def generate(
       xlnet generate --model_dir=model --input=prompts.txt --output=texts.jsonl --beams=4
     """
     prompts = texts(settings)
-    with load(model_settings) as model:
+    with open_model(model_settings) as model:
         if settings.output:
             asked, shown = itertools.tee(prompts)
             generated = model.pipe(asked, "generate", **vars(how))

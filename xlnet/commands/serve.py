@@ -18,9 +18,7 @@ from typing import Optional
 
 from xlnet.commands import cli
 from xlnet.inference.settings import LoadSettings
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings, setting
-from xlnet.settings.network import NetworkSettings
 from xlnet.support import system
 from xlnet.support.errors import UserError, wrong
 
@@ -56,19 +54,11 @@ def main(model_settings: LoadSettings, settings: ServingSettings) -> None:
             "prometheus-client"
         ) from None
     from xlnet.server.served_model import ServedModel
-    from xlnet.tasks import known
 
     # An address in use is an error before the model is loaded; who connects until then is refused.
     listening = application.bind(settings.host, settings.port)
-    known.load(model_settings.own_module)
+    model = ServedModel(model_settings)
     path = model_settings.model_dir
-    model = ServedModel(
-        path,
-        DeviceSettings(device=model_settings.device),
-        model_config_path=model_settings.model_config_path,
-        spiece_model_file=model_settings.spiece_model_file,
-        network=NetworkSettings(precision=model_settings.precision),
-    )
     name = settings.name or os.path.basename(os.path.abspath(path))
     listening.listen()  # who connects from now on waits for the server
     # In a URL, IPv6 addresses have brackets.

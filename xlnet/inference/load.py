@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Union
 
+from xlnet.inference.settings import LoadSettings, from_keywords
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.support import system
@@ -43,14 +44,7 @@ def load(path: Path, *, batch_size: int = 32, **settings: Any) -> Model:
     Raises:
       UserError: there is no model, it is damaged or contradicts itself, or an argument is wrong.
     """
-    system.import_tensorflow()
-    from xlnet.inference.model import Model
-    from xlnet.inference.settings import LoadSettings, from_keywords
-    from xlnet.runs import model_files
-    from xlnet.tasks import known
-
-    # All arguments are checked before a file is read; a task type that `own_module` registers must
-    # be known before the model directory names it.
+    # All arguments are checked before a file is read.
     if not isinstance(batch_size, int) or batch_size < 1:
         raise wrong("batch_size", repr(batch_size), "an integer, at least 1")
     if "model_dir" in settings:
@@ -59,15 +53,28 @@ def load(path: Path, *, batch_size: int = 32, **settings: Any) -> Model:
     for name, value in given.items():
         if isinstance(value, os.PathLike):
             given[name] = os.fspath(value)
-    chosen = from_keywords(LoadSettings, given)
-    known.load(chosen.own_module)
+    return open_model(from_keywords(LoadSettings, given), batch_size)
+
+
+def open_model(
+    settings: LoadSettings, batch_size: int = 32, most_tokens: int | None = None
+) -> Model:
+    """The model of checked settings; other arguments as of `RestoredModel`."""
+    system.import_tensorflow()
+    from xlnet.inference.model import Model
+    from xlnet.runs import model_files
+    from xlnet.tasks import known
+
+    # A task type that `own_module` registers must be known before the model directory names it.
+    known.load(settings.own_module)
     found = model_files.read(
-        chosen.model_dir,
-        model_config_path=chosen.model_config_path,
-        spiece_model_file=chosen.spiece_model_file,
-        network=NetworkSettings(precision=chosen.precision),
+        settings.model_dir,
+        model_config_path=settings.model_config_path,
+        spiece_model_file=settings.spiece_model_file,
+        network=NetworkSettings(precision=settings.precision),
     )
-    model = Model(found, DeviceSettings(device=chosen.device), batch_size)
+    device = DeviceSettings(device=settings.device)
+    model = Model(found, device, batch_size, most_tokens)
     # The part of its graph that is used first is built now: the first result does not wait.
     model.method("predict" if model.verb else "vectors")
     return model

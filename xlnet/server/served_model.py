@@ -16,14 +16,12 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from xlnet.corpus.tokenizer import is_text
+from xlnet.inference.load import open_model
 from xlnet.inference.method import Method
-from xlnet.inference.model import Model
 from xlnet.inference.prediction import EXPLAINED
-from xlnet.inference.settings import BLANK, BLANKS
-from xlnet.runs import model_files
+from xlnet.inference.settings import BLANK, BLANKS, LoadSettings
 from xlnet.server import limits
 from xlnet.server.turns import Turns
-from xlnet.settings.devices import DeviceSettings
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.task import InlineExample
 
@@ -74,22 +72,22 @@ class ServedModel:
       turns: of the network.
     """
 
-    def __init__(self, path: str, device: DeviceSettings, **given: Any):
-        found = model_files.read(path, **given)
-        has_gpu = device.device != "cpu" and tf.config.list_physical_devices("GPU")
+    def __init__(self, settings: LoadSettings):
+        has_gpu = settings.device != "cpu" and tf.config.list_physical_devices("GPU")
         most = limits.CALL_TOKENS_GPU if has_gpu else limits.CALL_TOKENS_CPU
-        self._model = model = Model(found, device, limits.MAX_BATCH, most)
+        self._model = model = open_model(settings, limits.MAX_BATCH, most)
         self.turns = Turns()
         model.session.call = self.turns.call
         self.verb = model.verb
         self.labels = list(model.labels) if model.labels else None
         texts: dict[str, tuple[str, ...]] = {}
-        if found.tuned:
-            texts["text"] = found.tuned.task.texts
+        loaded = model.loaded
+        if loaded.tuned:
+            texts["text"] = loaded.tuned.task.texts
             if self.verb in EXPLAINED:
                 texts["explain"] = texts["text"]
         else:
-            for signature in _OF_OBJECTIVE.get(found.objective, ()):
+            for signature in _OF_OBJECTIVE.get(loaded.objective, ()):
                 texts[signature] = ("prompt" if signature == "generate" else "text",)
         texts["vectors"] = ("text_a",)
         self.inputs: dict[str, dict[str, int | None]] = {}
