@@ -105,13 +105,13 @@ class Factorizing(Method):
         self._network, self._tokenizer = model.language_model(), model.tokenizer
         self._network.require_queries()
 
-    def prepare(self, item: Any) -> list[int]:
-        """The ids of a text, of which one or more are predicted."""
-        return ids_of(self._tokenizer, item, least=self._settings.known + 1)
-
-    def compute(self, items: list[list[int]]) -> list[Computed]:
-        (ids,) = items
-        count, known = len(ids), self._settings.known
+    def compute(self, items: list) -> list[Computed]:
+        (item,) = items
+        known = self._settings.known
+        ids = ids_of(
+            self._tokenizer, item, least=known + 1
+        )  # one or more are predicted
+        count = len(ids)
         order = order_of(count, self._settings.order, self._settings.seed)  # [T]
         # The ranks of pretraining: -1 for the known tokens, which everyone sees, and for a target
         # its place in the order.
@@ -186,12 +186,9 @@ class Attending(Method):
             raise wrong("layers", f"{layers!r:.80}", expected)
         self._layers = layers
 
-    def prepare(self, item: Any) -> list[int]:
-        """The ids of a text."""
-        return ids_of(self._tokenizer, item)
-
-    def compute(self, items: list[list[int]]) -> list[Computed]:
-        (ids,) = items
+    def compute(self, items: list) -> list[Computed]:
+        (item,) = items
+        ids = ids_of(self._tokenizer, item)
         count = len(ids)
         # Every token is a target, or, without an order, none is: all tokens see each other, and a
         # query sees all but its own.

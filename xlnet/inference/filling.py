@@ -78,12 +78,9 @@ class Filler(Method):
         self._network.require_queries()
         self._pieces = BlankPieces(model.tokenizer)
 
-    def prepare(self, item: Any) -> Blanks:
-        """The text of an item, cut at its blanks."""
-        return Blanks(self._pieces, as_text(item), self._settings.most_pieces)
-
-    def compute(self, items: list[Blanks]) -> list[Computed]:
-        (blanks,) = items
+    def compute(self, items: list) -> list[Computed]:
+        (item,) = items
+        blanks = Blanks(self._pieces, as_text(item), self._settings.most_pieces)
         top = self._settings.top
         found = []
         for widths in blanks.forms:

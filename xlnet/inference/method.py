@@ -49,7 +49,8 @@ class Method:
     at_once = 1
 
     def prepare(self, item: Any) -> Any:
-        """What `compute` takes of an item; UserError if the item is bad."""
+        """What `compute` takes of an item; UserError if the item is bad. A method that computes
+        items one by one reads them in `compute`."""
         return item
 
     def compute(self, items: list) -> list[Computed]:

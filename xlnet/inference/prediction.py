@@ -168,13 +168,10 @@ class Explaining(Method):
         self._names = task.probabilities  # of the outputs; none of a score
         self._predictor = model.predictor()
 
-    def prepare(self, item: Any) -> Row:
-        """The row of a text or a pair, or of an `InlineExample`."""
-        is_example = isinstance(item, InlineExample)
-        return self._model.row(item if is_example else InlineExample(*pair(item)))
-
-    def compute(self, items: list[Row]) -> list[Computed]:
-        (row,) = items
+    def compute(self, items: list) -> list[Computed]:
+        (item,) = items
+        (example,) = examples_of("explain", item)
+        row = self._model.row(example)
         texts = row.pairs[0]
         words, is_read = [], []
         first_words = 0
