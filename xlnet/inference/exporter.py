@@ -10,6 +10,7 @@ import os
 import sys
 import unicodedata
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -21,6 +22,7 @@ from xlnet.corpus.tokenizer import (
 )
 from xlnet.engine import checkpoint
 from xlnet.engine.devices import connect, without_registered_gradients
+from xlnet.engine.session import Tensors
 from xlnet.finetuning.model import TaskModel, placeholders
 from xlnet.runs import model_files, run_document
 from xlnet.runs.model_files import LoadedModel
@@ -94,9 +96,6 @@ def _write(model: LoadedModel, tuned: FineTunedTask, directory: str) -> list[str
     ):
         made = _build(model, tuned)
         checkpoint.restore(session, model.prefix, tf.global_variables())
-        found = {}
-        for name, signature in made.items():
-            found[name] = tf.saved_model.predict_signature_def(*signature)
         # The most convenient signature is the default one, too.
         default = list(made)[-1]
         builder = tf.saved_model.Builder(directory)
@@ -104,7 +103,7 @@ def _write(model: LoadedModel, tuned: FineTunedTask, directory: str) -> list[str
             session,
             [tf.saved_model.SERVING],
             strip_default_attrs=True,
-            signature_def_map={"serving_default": found[default], **found},
+            signature_def_map={"serving_default": made[default], **made},
         )
         builder.save()
     extra = os.path.join(directory, _EXTRA)
@@ -119,12 +118,8 @@ def _write(model: LoadedModel, tuned: FineTunedTask, directory: str) -> list[str
 # ---- the signatures, built in one graph on the same weights
 
 
-# Inputs and outputs of a part of the graph, tensors by name.
-Signature = tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]
-
-
-def _build(loaded: LoadedModel, tuned: FineTunedTask) -> dict[str, Signature]:
-    """The signatures that a model can have, the most convenient one last."""
+def _build(loaded: LoadedModel, tuned: FineTunedTask) -> dict[str, Any]:
+    """The signatures that a model can have, as of a SavedModel, the most convenient one last."""
     features = placeholders(tuned)
     taken = {"ids": (features, features)}  # the inputs of each, and the features
     try:
@@ -136,11 +131,11 @@ def _build(loaded: LoadedModel, tuned: FineTunedTask) -> dict[str, Signature]:
     for name, (inputs, features) in taken.items():
         outputs = model.outputs(features)
         named = tuned.task.named_outputs(outputs, tuned.settings.threshold)
-        made[name] = inputs, named
+        made[name] = tf.saved_model.predict_signature_def(inputs, named)
     return made
 
 
-def _of_text(loaded: LoadedModel, tuned: FineTunedTask) -> Signature:
+def _of_text(loaded: LoadedModel, tuned: FineTunedTask) -> tuple[Tensors, Tensors]:
     """Texts by name, and the features that the graph makes of them."""
     kind = type(tuned.task)
     has_own_pairs = kind.parse_pairs is not Task.parse_pairs
@@ -235,7 +230,7 @@ class GraphEncoder:
         table = tf.ragged.constant(parts, tf.int32, row_splits_dtype=tf.int64)
         return tf.gather(table, ids).merge_dims(1, 2)
 
-    def pairs(self, texts: Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
+    def pairs(self, texts: Sequence[tf.Tensor]) -> Tensors:
         """Texts, or the first and the second texts of pairs, string [N] each -> the features of N
         records, `encoding.IDS` [N,T], as of `encoding.arrays_of`."""
         if encoding.has_windows(self._layout):
