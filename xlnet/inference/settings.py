@@ -155,6 +155,4 @@ def from_keywords(group: type[Chosen], values: Mapping[str, Any]) -> Chosen:
             raise wrong("settings", f"'{name!s:.80}'", ", ".join(fields))
         if value is not None or fields[name].default is not None:
             check_value(fields[name], value, "")
-    made = group(**values)
-    made.check()
-    return made
+    return group(**values)
