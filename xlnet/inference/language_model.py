@@ -5,7 +5,7 @@ Shape letters: B texts side by side, T tokens, P blanks, V vocabulary, S slots t
 
 from __future__ import annotations
 
-import threading
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
@@ -52,8 +52,7 @@ class LanguageModel:
         self.tokens_before = loaded.tokens_before
         self.n_layer = loaded.config.n_layer
         self._loaded, self._restored = loaded, restored
-        self._made = 0
-        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)  # of the copies
         self._free: list[Subgraph] = []
         self._free.append(self._subgraph())
 
@@ -85,12 +84,11 @@ class LanguageModel:
 
     def _subgraph(self) -> Subgraph:
         """A copy of the graph that is not in use."""
-        with self._lock:
-            if self._free:
-                return self._free.pop()
-            self._made += 1
-            number = self._made
-        return self._restored.subgraph(f"language model {number}", self._build)
+        # Lists and counters are safe between threads, an `if` before `pop` would not be.
+        with suppress(IndexError):
+            return self._free.pop()
+        name = f"language model {next(self._numbers)}"
+        return self._restored.subgraph(name, self._build)
 
     @contextmanager
     def reading(self, size: int, texts: int = 1) -> Iterator[Reading]:
