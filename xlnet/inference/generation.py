@@ -137,22 +137,21 @@ class Generation(Method):
                 log_probabilities[:, is_banned] = -np.inf
                 is_last = step + 1 == settings.max_tokens
                 # Each prompt chooses tokens from its own rows of the batch. The texts that continue
-                # make the next batch: `parents` has the row that each of them continues.
-                parents: list[int] = []
-                chosen: list[int] = []
+                # make the next batch: of each the row that it continues, and its next token.
+                batch: list[tuple[int, int]] = []
                 for number, search in enumerate(searches):
                     if not search.rows:
                         continue
-                    chunk, rows, added = search.step(log_probabilities, is_last)
-                    begin = len(parents)
-                    parents += rows
-                    chosen += added
-                    search.rows = list(range(begin, len(parents)))
+                    chunk, continued = search.step(log_probabilities, is_last)
+                    begin = len(batch)
+                    batch += continued
+                    search.rows = list(range(begin, len(batch)))
                     if chunk:
                         yield number, chunk
-                if not parents:
+                if not batch:
                     return
-                if parents != list(range(len(ids))):
+                parents, chosen = zip(*batch)
+                if parents != tuple(range(len(ids))):
                     reading.keep(parents)
                 ids = np.array(chosen)[:, None]
                 padding = np.zeros(ids.shape, bool)
@@ -283,12 +282,12 @@ class _Search:
         self._settings, self._width = settings, settings.beams
         self._alive = [_Text(tokenizer, settings.stop)]
         self._done: list[GeneratedText] = []
-        random = int(np.random.default_rng().integers(1 << 62))
-        self._seed = random if settings.seed is None else settings.seed
+        # The given seed, or a random one.
+        self._seed: Any = np.random.SeedSequence(settings.seed).entropy
 
     def step(
         self, of_batch: np.ndarray, is_last: bool
-    ) -> tuple[TextChunk | None, list[int], list[int]]:
+    ) -> tuple[TextChunk | None, list[tuple[int, int]]]:
         """Adds a token to each text.
 
         Args:
@@ -297,8 +296,8 @@ class _Search:
           is_last: whether texts end now.
 
         Returns:
-          (the chunk that is complete; of each text that continues the row of the batch and the
-          token).
+          (the chunk that is complete; of each text that continues (the row of the batch, the
+          token)).
         """
         # The candidates are the texts with one more token, the likeliest ones first. Those among
         # the first `beams` that end are set aside; the search ends once there are `beams` of them.
@@ -315,14 +314,13 @@ class _Search:
             before = np.array([[text.log_probability] for text in self._alive])  # [b,1]
             scores = before + log_probabilities  # [b,V]
             rows, ids = map(np.ndarray.tolist, best(scores, 2 * self._width))
-        alive, parents, chosen = [], [], []
+        alive, continued = [], []
         for rank, (row, id) in enumerate(zip(rows, ids)):
             text = copy.copy(self._alive[row])
             ended = text.add(id, float(log_probabilities[row, id]))
             if not ended:
                 alive.append(text)
-                parents.append(self.rows[row])
-                chosen.append(id)
+                continued.append((self.rows[row], id))
             elif rank < self._width:
                 self._done.append(text.whole(ended))
             if len(alive) == self._width:
@@ -334,7 +332,7 @@ class _Search:
                 self._done += [text.whole("length") for text in alive]
             # A longer text has more factors: texts are compared by the mean of their tokens.
             whole = max(self._done, key=lambda text: text.log_probability / text.tokens)
-            parents, chosen = [], []
+            continued = []
         chunk = None
         if self._width == 1:
             released = whole.text if whole else alive[0].released
@@ -342,4 +340,4 @@ class _Search:
             chunk = TextChunk(released[len(first.released) :], whole, probability)
         elif whole:
             chunk = TextChunk(whole.text, whole)
-        return chunk, parents, chosen
+        return chunk, continued
