@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xlnet.corpus.offsets import align
 from xlnet.corpus.tokenizer import Tokenizer, is_text
 from xlnet.engine.devices import connect
 from xlnet.engine.session import RestoredSession
@@ -140,13 +139,6 @@ class RestoredModel:
             if self._language_model is None:
                 self._language_model = LanguageModel(self.loaded, self.session)
             return self._language_model
-
-    def unknown_parts(self, text: str) -> list[tuple[int, int]]:
-        """The (start, end) of each token of a text that is not in the vocabulary [characters]."""
-        aligned = align(self.tokenizer, text)
-        is_unknown = aligned.ids == self.tokenizer.unk_id
-        starts, ends = aligned.starts[is_unknown], aligned.ends[is_unknown]
-        return list(zip(starts.tolist(), ends.tolist()))
 
     def row(self, asked: InlineExample, place: str = "") -> Row:
         """The row of an inline example; UserError, which begins with `place`, if it is bad."""

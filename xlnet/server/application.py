@@ -277,15 +277,15 @@ async def _unless_left(request: Request, work: Awaitable[Any]) -> Any:
         left.cancel()
 
 
-async def _lines(first: Any, parts: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+async def _lines(first: Any, parts: AsyncIterator[Any]) -> AsyncIterator[str]:
     """The parts of a response as lines of JSON; an error is the last one."""
-    yield json.dumps(first).encode() + b"\n"
+    yield json.dumps(first) + "\n"
     try:
         async for part in parts:
-            yield json.dumps(part).encode() + b"\n"
+            yield json.dumps(part) + "\n"
     except Exception as e:
         reason = getattr(e, "detail", str(e))
-        yield json.dumps({"error": reason}).encode() + b"\n"
+        yield json.dumps({"error": reason}) + "\n"
 
 
 # ---- the server

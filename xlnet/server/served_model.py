@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from xlnet.corpus.offsets import align
 from xlnet.corpus.tokenizer import is_text
 from xlnet.inference.load import open_model
 from xlnet.inference.method import Method
@@ -23,7 +24,7 @@ from xlnet.inference.settings import BLANK, BLANKS, LoadSettings
 from xlnet.server import limits
 from xlnet.server.turns import Turns
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks.task import InlineExample
+from xlnet.tasks.task import InlineExample, Published
 
 _OF_OBJECTIVE = {  # the signatures of pretrained models
     "permutation": ("fill", "factorize", "generate", "attention"),
@@ -80,21 +81,19 @@ class ServedModel:
         model.session.call = self.turns.call
         self.verb = model.verb
         self.labels = list(model.labels) if model.labels else None
-        texts: dict[str, tuple[str, ...]] = {}
         loaded = model.loaded
+        self.inputs: dict[str, dict[str, int | None]] = {}
         if loaded.tuned:
-            texts["text"] = loaded.tuned.task.texts
+            texts = self.inputs["text"] = dict.fromkeys(sorted(loaded.tuned.task.texts))
+            if "choices" in texts:
+                texts["choices"] = len(self.labels or ())
             if self.verb in EXPLAINED:
-                texts["explain"] = texts["text"]
+                self.inputs["explain"] = texts
         else:
             for signature in _OF_OBJECTIVE.get(loaded.objective, ()):
-                texts[signature] = ("prompt" if signature == "generate" else "text",)
-        texts["vectors"] = ("text_a",)
-        self.inputs: dict[str, dict[str, int | None]] = {}
-        for signature, names in texts.items():
-            self.inputs[signature] = dict.fromkeys(sorted(names))
-            if "choices" in names:
-                self.inputs[signature]["choices"] = len(self.labels or ())
+                name = "prompt" if signature == "generate" else "text"
+                self.inputs[signature] = {name: None}
+        self.inputs["vectors"] = {"text_a": None}
         self.default = next(iter(self.inputs))
         self._warm_up()
 
@@ -223,16 +222,9 @@ class ServedModel:
             # `text` names its results as an exported model does; a score is a plain number.
             if call.signature == "text" and hasattr(result, "named"):
                 result = result.named()
-            unknown, characters = self._unknown(call, row)
-            answers.append(
-                Answer(
-                    _plain(result),
-                    found.tokens,
-                    found.tokens_read,
-                    unknown,
-                    characters,
-                )
-            )
+            unknown = self._unknown(call, row)
+            read = found.tokens_read
+            answers.append(Answer(_plain(result), found.tokens, read, *unknown))
         return answers
 
     def stream(self, call: Call, row: Row) -> Iterator[dict[str, Any]]:
@@ -243,25 +235,23 @@ class ServedModel:
                 shown["probability"] = _plain(part.probability)
             if part.whole:
                 shown["ended"] = part.whole.ended
-                unknown, characters = self._unknown(call, row)
-                shown["unknown_tokens"] = unknown
-                shown["characters_unknown"] = characters
+                unknown = self._unknown(call, row)
+                shown["unknown_tokens"], shown["characters_unknown"] = unknown
             yield shown
 
     def _unknown(self, call: Call, row: Row) -> tuple[int, dict[str, Any] | None]:
         """`unknown_tokens` and `characters_unknown` of a row."""
         # The texts as the network reads them: a task may replace parts, or read one several times.
         tuned, tokenizer = self._model.loaded.tuned, self._model.tokenizer
+        published = tuned.task.published if tuned else Published()
         if call.signature == "fill":  # blanks are no tokens
             blanks = BLANKS.sub(lambda found: " " * len(found[0]), row["text"])
             row = {"text": blanks}
         if tuned and call.signature in ("text", "explain"):
             pairs = tuned.task.row("0", _example_of(row)).pairs
             texts = [text for pair in pairs for text in pair if text is not None]
-        elif tuned:
-            texts = list(map(tuned.task.published.replaced, row.values()))
         else:
-            texts = list(row.values())
+            texts = list(map(published.replaced, row.values()))
         ids, _ = tokenizer.encode_to_array(texts)
         count = int(np.count_nonzero(ids == tokenizer.unk_id))
         if not count:
@@ -270,9 +260,12 @@ class ServedModel:
         for name, given in sorted(row.items()):
             if not isinstance(given, str):
                 continue
-            if tuned and tuned.task.published.replaced(given) != given:
+            if published.replaced(given) != given:
                 return count, None
-            parts[name] = self._model.unknown_parts(given)
+            aligned = align(tokenizer, given)
+            spans = np.stack([aligned.starts, aligned.ends], axis=1)
+            unknown = spans[aligned.ids == tokenizer.unk_id]
+            parts[name] = list(map(tuple, unknown.tolist()))
         return count, parts
 
 
