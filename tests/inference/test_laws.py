@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from xlnet.inference.model import Model
 from xlnet.runs import model_files
 from xlnet.runs.task_settings import FineTunedTask
-from xlnet.settings.devices import DeviceSettings
 
 WORDS = st.lists(
     st.sampled_from(["kamat", "tel", "okro", "mi", "solkit", "dar", "x"]),
@@ -60,10 +59,7 @@ def models(model_of):
                 found.tuned, settings=dataclasses.replace(settings, **longer)
             ),
         )
-        return [
-            Model(one, DeviceSettings(device="cpu"), rows)
-            for one, rows in ((found, 3), (longer, 2))
-        ]
+        return [Model(one, "cpu", rows) for one, rows in ((found, 3), (longer, 2))]
 
     return make
 

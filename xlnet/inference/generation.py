@@ -95,13 +95,13 @@ class Generation(Method):
         # All prompts of a batch are as long as the longest one, so long prompts have small batches.
         longest = min(max(map(len, items)), CONTEXT)
         size = max(_MOST_TOKENS // max(longest, 1), 1)
-        found: list[Any] = [None] * len(items)
+        computed: list[Any] = [None] * len(items)
         for begin in range(0, len(items), size):
             for number, chunk in self._generate(items[begin : begin + size]):
-                found[begin + number] = chunk.whole  # of the last chunk of a text
-        computed = []
-        for ids, text in zip(items, found):
-            computed.append(Computed(text, min(len(ids), CONTEXT), len(ids)))
+                tokens = len(items[begin + number])
+                read = min(tokens, CONTEXT)
+                # The last chunk of a text has all of it.
+                computed[begin + number] = Computed(chunk.whole, read, tokens)
         return computed
 
     def stream(self, prompt: Any) -> Iterator[TextChunk]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from xlnet.inference.settings import LoadSettings, from_keywords
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.support import system
 from xlnet.support.errors import wrong
@@ -14,10 +13,10 @@ from xlnet.support.errors import wrong
 if TYPE_CHECKING:
     from xlnet.inference.model import Model
 
-Path = Union[str, "os.PathLike[str]"]
 
-
-def load(path: Path, *, batch_size: int = 32, **settings: Any) -> Model:
+def load(
+    path: str | os.PathLike[str], *, batch_size: int = 32, **settings: Any
+) -> Model:
     """Loads a trained model.
 
     Args:
@@ -73,8 +72,7 @@ def open_model(
         spiece_model_file=settings.spiece_model_file,
         network=NetworkSettings(precision=settings.precision),
     )
-    device = DeviceSettings(device=settings.device)
-    model = Model(found, device, batch_size, most_tokens)
+    model = Model(found, settings.device, batch_size, most_tokens)
     # The part of its graph that is used first is built now: the first result does not wait.
     model.method("predict" if model.verb else "vectors")
     return model

@@ -82,7 +82,7 @@ class RestoredModel:
     """A trained model with its weights, which any number of threads may use.
 
     Args:
-      device: where it runs.
+      device: where it runs, as of `DeviceSettings`.
 
     Attributes:
       loaded: the model's files.
@@ -95,7 +95,7 @@ class RestoredModel:
     def __init__(
         self,
         loaded: LoadedModel,
-        device: DeviceSettings,
+        device: str,
         batch_size: int,
         most_tokens: int | None = None,
     ) -> None:
@@ -109,7 +109,7 @@ class RestoredModel:
         self.verb: str | None = task.verb if task else None
         self.labels: tuple[str, ...] | None = task.labels if task else None
         # Each process of a launcher, such as srun, has a model of its own.
-        devices = connect(device.on_one_machine())
+        devices = connect(DeviceSettings(device=device).on_one_machine())
         self.session = RestoredSession(devices, loaded.prefix)
         self._has_noted_cut = False
         self._lock = threading.Lock()

@@ -62,10 +62,7 @@ class Model(RestoredModel):
         self.close()
 
     def __repr__(self) -> str:
-        tuned = self.loaded.tuned
-        what = "pretrained"
-        if tuned:
-            what = f"{self.task}, {self.verb}()"
+        what = f"{self.task}, {self.verb}()" if self.task else "pretrained"
         return f"<xlnet model {self.loaded.prefix}: {what}>"
 
     def close(self) -> None:

@@ -18,7 +18,6 @@ import tensorflow.compat.v1 as tf
 from xlnet.corpus.offsets import align
 from xlnet.corpus.tokenizer import is_text
 from xlnet.inference.load import open_model
-from xlnet.inference.method import Method
 from xlnet.inference.prediction import EXPLAINED
 from xlnet.inference.settings import BLANK, BLANKS, LoadSettings
 from xlnet.server import limits
@@ -36,11 +35,11 @@ Row = dict[str, Any]  # an instance: str by name, or a list of str
 
 
 class Call(NamedTuple):
-    """A signature with the parameters of a request, and the method of the model that they are."""
+    """A signature with the parameters of a request, and the `Method` of the model that they are."""
 
     signature: str
     parameters: dict[str, Any]
-    method: Method
+    method: Any
 
 
 class Answer(NamedTuple):
@@ -229,7 +228,7 @@ class ServedModel:
 
     def stream(self, call: Call, row: Row) -> Iterator[dict[str, Any]]:
         """Yields the parts of a generated text as they come; its last one says what was read."""
-        for part in self._model.stream(row["prompt"], **call.parameters):
+        for part in call.method.stream(row["prompt"]):
             shown: dict[str, Any] = {"text": part.text}
             if part.probability is not None:
                 shown["probability"] = _plain(part.probability)
