@@ -99,10 +99,8 @@ def examples_of(verb: str, item: Any) -> list[InlineExample]:
         return [InlineExample(as_text(text), question and as_text(question), texts)]
     if verb == "rank":
         query, documents = _parts(item, ("query", "documents"))
-        examples = []
-        for document in require_list("documents", documents):
-            examples.append(InlineExample(as_text(query), as_text(document)))
-        return examples
+        texts = tuple(require_list("documents", documents))
+        return [InlineExample(as_text(query), as_text(text)) for text in texts]
     if verb == "answer":
         question, context = _parts(item, ("question", "context"))
         return [InlineExample(as_text(context), as_text(question))]
@@ -160,8 +158,8 @@ class Explaining(Method):
 
     def __init__(self, model: RestoredModel) -> None:
         self._model = model
-        task = model.tuned().task
-        self._layout = model.tuned().layout
+        tuned = model.tuned()
+        task, self._layout = tuned.task, tuned.layout
         if task.verb not in EXPLAINED:
             expected = f"one that can {' or '.join(EXPLAINED)}"
             raise wrong("model", f"one of task type {task.kind}", expected)

@@ -36,8 +36,8 @@ class Turns:
     def call(self, function: Callable[[], Any]) -> Any:
         """What the function returns, called when it is its turn; `Dropped` if nobody waits for what
         this thread computes."""
-        waiting = getattr(self.of_thread, "waiting", None)
-        if waiting is not None and all(future.cancelled() for future in waiting):
+        waiting = getattr(self.of_thread, "waiting", ())
+        if waiting and all(future.cancelled() for future in waiting):
             raise Dropped
         return self._network.submit(function).result()
 
@@ -97,7 +97,7 @@ class Computing:
           keeps_tokens: whether it keeps tokens on the device.
         """
         one = _Waiting(rows, asyncio.get_running_loop().create_future())
-        name = str(id(one)) if batch is None else batch
+        name = batch or str(id(one))
         self._gathered.setdefault(name, []).append(one)
         if len(self._gathered[name]) == 1:
             answering = self._answer(call, name, batch is not None, keeps_tokens)
