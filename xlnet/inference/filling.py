@@ -27,7 +27,6 @@ import numpy as np
 
 from xlnet.corpus.tokenizer import WORD_START, Tokenizer
 from xlnet.inference.generation import best
-from xlnet.inference.language_model import Reading
 from xlnet.inference.method import (
     Computed,
     Method,
@@ -84,15 +83,7 @@ class Filler(Method):
         top = self._settings.top
         found = []
         for widths in blanks.forms:
-            layout = blanks.layout(widths)
-            allowed = blanks.allowed(widths)
-            order = list(range(sum(widths)))  # of the places in the text
-            if self._settings.order == "right_to_left":
-                order.reverse()
-            with self._network.reading(len(layout)) as reading:
-                fillings, scores = _search(
-                    reading, layout, allowed, order, self._settings.beams
-                )
+            fillings, scores = self._search(blanks, widths)
             # At most `top` fillings of these widths can be among the best of all widths.
             for ids, score in zip(fillings[:top], scores.tolist()):
                 found.append(blanks.filling(widths, ids, score))
@@ -106,6 +97,37 @@ class Filler(Method):
         is_cut = np.array([blanks.tokens_read < blanks.tokens])
         self._model.note_cut(is_cut, CONTEXT)
         return [Computed(found[:top], blanks.tokens_read, blanks.tokens)]
+
+    def _search(
+        self, blanks: Blanks, widths: Sequence[int]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The likeliest fillings of a form that a beam search finds, at most `beams`, the likeliest
+        first: int [C,P]; their log probabilities [C]."""
+        layout, allowed = blanks.layout(widths), blanks.allowed(widths)
+        places = np.flatnonzero(layout < 0).tolist()
+        positions = np.flatnonzero(layout >= 0).tolist()
+        order = list(range(len(places)))
+        if self._settings.order == "right_to_left":
+            order.reverse()
+        fillings = np.zeros((1, len(order)), np.int64)
+        scores = np.zeros(1)
+        ids, read = layout[None, positions], positions  # what is read next
+        with self._network.reading(len(layout)) as reading:
+            for place in order:
+                found = reading.read(ids, read, [places[place]])
+                # The candidates are all beams with every piece at this place; the best ones
+                # continue.
+                sums = scores[:, None] + found[:, 0]  # [C,V]
+                sums = np.where(allowed[place], sums, -np.inf)
+                rows, chosen = best(sums, self._settings.beams)
+                fillings, scores = fillings[rows], sums[rows, chosen]
+                fillings[:, place] = chosen
+                # The vocabulary may have no piece for a place.
+                if place == order[-1] or not len(rows):
+                    break
+                reading.keep(rows.tolist())
+                ids, read = fillings[:, [place]], [places[place]]
+        return fillings, scores
 
 
 class BlankPieces:
@@ -234,33 +256,3 @@ class Blanks:
             log_probability,
             tuple(pieces),
         )
-
-
-def _search(
-    reading: Reading,
-    layout: np.ndarray,
-    allowed: np.ndarray,
-    order: Sequence[int],
-    beams: int,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The likeliest fillings in this order that a beam search finds, at most `beams`, the likeliest
-    first: int [C,P]; their log probabilities [C]. layout, allowed: as of `Blanks`."""
-    places = np.flatnonzero(layout < 0).tolist()
-    positions = np.flatnonzero(layout >= 0).tolist()
-    fillings = np.zeros((1, len(order)), np.int64)
-    scores = np.zeros(1)
-    ids, read = layout[None, positions], positions  # what is read next
-    for place in order:
-        log_probabilities = reading.read(ids, read, [places[place]])[:, 0]  # [C,V]
-        # The candidates are all beams with every piece at this place; the best ones continue.
-        sums = scores[:, None] + log_probabilities  # [C,V]
-        sums = np.where(allowed[place], sums, -np.inf)
-        rows, chosen = best(sums, beams)
-        fillings, scores = fillings[rows], sums[rows, chosen]
-        fillings[:, place] = chosen
-        # The vocabulary may have no piece for a place.
-        if place == order[-1] or not len(rows):
-            break
-        reading.keep(rows.tolist())
-        ids, read = fillings[:, [place]], [places[place]]
-    return fillings, scores
