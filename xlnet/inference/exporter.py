@@ -262,13 +262,12 @@ class GraphEncoder:
 
 def _column(id: int, rows: tf.RaggedTensor) -> tf.RaggedTensor:
     """An id for each of N rows, [N,1]."""
-    count = rows.nrows()
-    return tf.RaggedTensor.from_uniform_row_length(tf.fill([count], id), 1, nrows=count)
+    return tf.RaggedTensor.from_tensor(tf.fill([rows.nrows(), 1], id))
 
 
 def _left_padded(rows: tf.RaggedTensor, padding: int) -> tf.Tensor:
     """Ragged [N, (items)] as [N,T], padded on the left. T is at least that of the shortest text,
     also where there are no rows."""
-    lengths = tf.concat([rows.row_lengths(), [MIN_SEQ_LENGTH]], axis=0)
-    shape = tf.stack([rows.nrows(), tf.reduce_max(lengths)])
+    longest = tf.maximum(rows.bounding_shape(axis=1), MIN_SEQ_LENGTH)
+    shape = tf.stack([rows.nrows(), longest])
     return tf.reverse(tf.reverse(rows, [1]).to_tensor(padding, shape=shape), [1])

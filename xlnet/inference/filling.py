@@ -242,10 +242,8 @@ class Blanks:
         """The `Filling` of pieces ids [P]."""
         words, pieces = [], []
         text = self._parts[0]
-        end = 0
-        for width, part in zip(widths, self._parts[1:]):
-            begin, end = end, end + width
-            its_ids = ids[begin:end].tolist()
+        its_blanks = np.split(ids, np.cumsum(widths)[:-1])
+        for its_ids, part in zip(its_blanks, self._parts[1:]):
             pieces.append(tuple(map(self._tokenizer.id_to_piece, its_ids)))
             words.append(self._tokenizer.decode(its_ids).strip())
             text += words[-1] + part

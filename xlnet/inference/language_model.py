@@ -153,19 +153,18 @@ class Reading:
         tokens = len(positions)
         first = self._count % self._size
         self._count += tokens
-        self._positions[first : first + tokens] = positions
-        self._is_padding[:, first : first + tokens] = False
-        if padding is not None:
-            self._is_padding[:, first : first + tokens] = padding
+        slots = slice(first, first + tokens)
+        self._positions[slots] = positions
+        self._is_padding[:, slots] = False if padding is None else padding
         # The T tokens and the P blanks may not see empty slots, padding, tokens that are too far
         # away, and those of the T tokens that `hidden` names. Everything else that was read before
         # is visible, as the memory is in pretraining. A blank has only a query: it is a row of the
         # mask, and not a column that others could see.
         rows = np.concatenate([positions, asked]).astype(np.int64)[:, None]  # [T+P,1]
         is_empty = self._positions == _EMPTY  # [S]
-        hides = np.broadcast_to(is_empty, (len(rows), self._size)).copy()  # [T+P,S]
+        hides = np.tile(is_empty, (len(rows), 1))  # [T+P,S]
         if hidden is not None:
-            hides[:, first : first + tokens] |= hidden
+            hides[:, slots] |= hidden
         elif self._model.is_causal:
             hides |= self._positions > rows
         if self._model.tokens_before is not None:
