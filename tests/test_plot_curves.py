@@ -47,7 +47,7 @@ def test_runs_are_plotted_together(tmp_path, monkeypatch):
     width, height = struct.unpack(">II", output.read_bytes()[16:24])
     assert 700 < width < 1200 and 600 < height < 1500
     assert done.stdout == f"written: {output}\n"
-    found = curves.read(str(runs[1]), "model_dir")
+    found = curves.read(str(runs[1]))
     assert found.training == [(4, 1.25), (8, 0.625), (12, 5 / 12)]
     points = [(0, 4.0), (8, 3.2)]
     assert found.evaluated == {"accuracy": points, "loss": points}

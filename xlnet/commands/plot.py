@@ -64,7 +64,7 @@ def curves(settings: CurveSettings) -> None:
 
     runs = []
     for directory in settings.model_dir.split(","):
-        runs.append(plots.read(directory.strip(), "model_dir"))
+        runs.append(plots.read(directory.strip()))
     plots.plot(settings.output, runs)
     print(f"written: {settings.output}")
 

@@ -119,12 +119,12 @@ class Generation(Method):
         starts = [prompt[-CONTEXT:] or [tokenizer.eod_id] for prompt in prompts]
         longest = max(map(len, starts))
         ids = np.zeros((len(starts), longest), int)
-        padding = np.ones((len(starts), longest), bool)
+        padding = np.ones(ids.shape, bool)
         searches = []
         for number, start in enumerate(starts):
             searches.append(_Search(tokenizer, settings, number))
-            ids[number, longest - len(start) :] = start
-            padding[number, longest - len(start) :] = False
+            ids[number, -len(start) :] = start
+            padding[number, -len(start) :] = False
         slots = min(CONTEXT, longest + settings.max_tokens)
         with network.reading(slots, texts=len(starts)) as reading:
             positions: Sequence[int] = range(longest)

@@ -28,17 +28,17 @@ class Curves(NamedTuple):
     evaluated: dict[str, list[tuple[int, float]]]
 
 
-def read(model_dir: str, flag: str) -> Curves:
-    """The curves of the run in a model directory, which `flag` gave; a UserError if there is no run
-    or its files have no curve."""
-    files.require_directory(model_dir, flag)
+def read(model_dir: str) -> Curves:
+    """The curves of the run in a model directory; a UserError if there is no run or its files have
+    no curve."""
+    files.require_directory(model_dir, "model_dir")
     # Pretraining and fine-tuning keep the same two files.
     journal = os.path.join(model_dir, JOURNAL_NAME)
     kept = os.path.join(model_dir, EVALUATIONS_NAME)
     run = Curves(model_dir.rstrip("/"), [], {})
     found: dict[str, Any] = {"metric": "loss", "evaluations": []}
     if os.path.exists(kept):
-        found = files.read_json(kept, flag)
+        found = files.read_json(kept, "model_dir")
     try:
         if os.path.exists(journal):
             with open(journal, newline="", encoding="utf-8", errors="replace") as f:
@@ -54,11 +54,11 @@ def read(model_dir: str, flag: str) -> Curves:
                 run.evaluated[metric] = points
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         damaged = f"damaged {journal} or {EVALUATIONS_NAME} ({e!r})"
-        raise wrong(flag, damaged, "a run") from None
+        raise wrong("model_dir", damaged, "a run") from None
     if not run.training and not run.evaluated:
         missing = f"no loss in {JOURNAL_NAME} and no evaluation in {EVALUATIONS_NAME}"
         expected = "a run that came to its first log line"
-        raise wrong(f"{flag}: {model_dir}", missing, expected)
+        raise wrong(f"model_dir: {model_dir}", missing, expected)
     return run
 
 
