@@ -30,7 +30,6 @@ from xlnet.tasks.task import Row
 # What of a batch to predict says to which rows its records belong, and how many tokens these have.
 OF_ROWS = ("index", "is_first", "tokens_read", "tokens")
 _DTYPES = {"int": tf.int32, "float": tf.float32}
-_BATCHES_AT_ONCE = 8  # that a call of a loaded model waits for, at most
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,9 +150,6 @@ class Predictor:
       restored: has the weights.
       batch_size: records that go through the network together, at most.
       most_tokens: tokens that do, at most, but at least one record; None: any number.
-
-    Attributes:
-      at_once: rows that a call of a loaded model predicts together, at most.
     """
 
     def __init__(
@@ -166,7 +162,6 @@ class Predictor:
     ) -> None:
         self._tuned, self._tokenizer = model.tuned, tokenizer
         self._batch_size, self._most_tokens = batch_size, most_tokens
-        self.at_once = _BATCHES_AT_ONCE * batch_size
 
         def build() -> tuple[Tensors, Tensors]:
             features = {}

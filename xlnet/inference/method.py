@@ -24,6 +24,8 @@ from xlnet.tasks.task import InlineExample, Row
 
 _log = logging.getLogger(__name__)
 
+_BATCHES_AT_ONCE = 8  # texts of about equal length are batched out of so many batches
+
 
 class Computed(NamedTuple):
     """The result of an item.
@@ -87,6 +89,7 @@ class RestoredModel:
     Attributes:
       loaded: the model's files.
       batch_size: texts that go through the network together, at most.
+      at_once: texts that a method which batches them computes together, at most.
       most_tokens: tokens that go through the network together, at most, but at least one text;
         None: any number.
       session: with its weights.
@@ -101,6 +104,7 @@ class RestoredModel:
     ) -> None:
         self.loaded = loaded
         self.batch_size, self.most_tokens = batch_size, most_tokens
+        self.at_once = _BATCHES_AT_ONCE * batch_size
         self.tokenizer = loaded.tokenizer
         self.n_layer = loaded.config.n_layer
         self.max_seq_length = loaded.max_seq_length

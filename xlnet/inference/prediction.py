@@ -55,7 +55,7 @@ class Prediction(Method):
                 raise wrong("threshold", threshold, f"none for {tuned.task.name}")
             self._threshold = threshold
         self._predictor = model.predictor()
-        self.at_once = self._predictor.at_once
+        self.at_once = model.at_once
 
     def prepare(self, item: Any) -> tuple[list[Row], bool]:
         """The rows of an item, such as one for each document of a query, and whether they are

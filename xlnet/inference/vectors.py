@@ -28,7 +28,6 @@ from xlnet.tasks.encoding import IDS, Padding, batches_by_length
 POOLINGS = ("mean", "first", "last", "none")
 _UNLIMITED = 1 << 30  # a memory of this length keeps every position
 _LEAST_NORM = 1e-12  # so that a vector of zeros is not divided by zero
-_BATCHES_AT_ONCE = 8  # texts of about equal length are batched out of so many batches
 
 
 class Vectors(Method):
@@ -61,7 +60,7 @@ class Vectors(Method):
             self._layout = tuned.layout
         build = functools.partial(_build, model.loaded)
         self._subgraph = model.session.subgraph("vectors", build)
-        self.at_once = _BATCHES_AT_ONCE * model.batch_size
+        self.at_once = model.at_once
 
     def prepare(self, item: Any) -> tuple[str, str | None]:
         """A text or a pair, as the task reads it."""
