@@ -130,11 +130,9 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> None:
         ("as the model reads", np.arange(count)),
         ("in factorization order", np.append(context, in_order)),
     )
-    panels = drawn.subplots(2, 2)
-    for row, (order_name, order) in enumerate(orders):
+    for row, (order_name, order) in zip(drawn.subplots(2, 2), orders):
         names = [labels[i] for i in order]
-        for column, (stream, seen, color) in enumerate(streams):
-            axes = panels[row, column]
+        for axes, (stream, seen, color) in zip(row, streams):
             title = f"{stream} stream, {order_name}"
             axes.set_title(title, fontsize=11, weight="bold", pad=12)
             _panel(axes, seen[order], order, color, names)
@@ -224,14 +222,14 @@ def draw_attention(path: str, attention: Attention) -> None:
             panels[row, 0].set_yticks(named, shown, **ticks)
             panels[row, 0].set_ylabel("query", fontsize=6)
             place = axes.inset_axes((1.05, 0, 0.08, 1))
-            scale = drawn.colorbar(image, cax=place)
-            scale.ax.tick_params(labelsize=5.5)
+            drawn.colorbar(image, cax=place)
+            place.tick_params(labelsize=5.5)
             row += 1
     for axes in panels[-1]:
         axes.set_xticks(named, shown, rotation=90, **ticks)
         axes.set_xlabel("key", fontsize=6)
     top = 1 + _TITLE / size[1]
-    drawn.text(0.5, top, title, fontsize=9, ha="center", va="bottom")
+    drawn.suptitle(title, y=top, fontsize=9, va="bottom")
     save(drawn, path)
 
 
