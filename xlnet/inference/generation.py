@@ -189,9 +189,8 @@ class _Text:
         self._at_line_start = characters.endswith("\n")
         self._held += characters
         if self._stop:
-            before, stop, _ = self._held.partition(self._stop)
+            self._held, stop, _ = self._held.partition(self._stop)
             if stop:
-                self.released += before
                 return "stop"
         # The longest end that is the beginning of the stop text is held back.
         while self._held and not self._stop.startswith(self._held):
@@ -201,9 +200,8 @@ class _Text:
 
     def whole(self, ended: str) -> GeneratedText:
         """The text at its end, with what was held back until then."""
-        if ended != "stop":
-            self.released += self._held
-        return GeneratedText(self.released, self.log_probability, self.tokens, ended)
+        text = self.released + self._held
+        return GeneratedText(text, self.log_probability, self.tokens, ended)
 
 
 def banned(tokenizer: Tokenizer) -> np.ndarray:
