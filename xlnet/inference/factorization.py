@@ -275,7 +275,7 @@ def _read(
         predicted, by_layer = reading.read(
             np.array([ids]),
             positions.tolist(),
-            [] if network.is_causal else positions.tolist(),
+            positions.tolist(),
             hidden=np.concatenate(list(hidden.values())),
             layers=layers,
         )

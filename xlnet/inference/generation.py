@@ -129,10 +129,10 @@ class Generation(Method):
         with network.reading(slots, texts=len(starts)) as reading:
             positions: Sequence[int] = range(longest)
             for step in range(settings.max_tokens):
-                # A causal network predicts the token after the last one, any other one where it is
-                # asked to.
-                asked = [] if network.is_causal else [positions[-1] + 1]
-                found = reading.read(ids, positions, asked, padding=padding)
+                # A causal network predicts the token after the last one, any other one the token at
+                # the position that it is asked for.
+                following = [positions[-1] + 1]
+                found = reading.read(ids, positions, following, padding=padding)
                 log_probabilities = found[:, 0]  # [B,V], of the next tokens
                 log_probabilities[:, is_banned] = -np.inf
                 is_last = step + 1 == settings.max_tokens
@@ -155,7 +155,7 @@ class Generation(Method):
                     reading.keep(parents)
                 ids = np.array(chosen)[:, None]
                 padding = np.zeros(ids.shape, bool)
-                positions = [positions[-1] + 1]
+                positions = following
 
 
 # ---- a text that grows ----

@@ -68,11 +68,10 @@ class LanguageModel:
     def prepare(self, copies: int) -> None:
         """Builds copies of the graph, and calls each once, so that nobody waits for the first so
         many texts that are read at the same time."""
-        asked = () if self.is_causal else (1,)
         with ExitStack() as held:
             for _ in range(copies):
                 reading = held.enter_context(self.reading(2, texts=2))
-                reading.read(np.zeros([2, 1], int), [0], asked)
+                reading.read(np.zeros([2, 1], int), [0], [1])
 
     def _build(self) -> tuple[Tensors, Tensors]:
         """The inputs and outputs of an `incremental_network`."""
@@ -137,7 +136,7 @@ class Reading:
         Args:
           ids: int [B,T].
           positions: of the tokens in the text, [T]; they need not be in order.
-          asked: positions of the P blanks, of a network that fills blanks.
+          asked: positions of the P blanks; a causal network fills none and ignores them.
           hidden: bool [T+P,T], which of these tokens each of them, and then each blank, may not
             see. None: those on its right for a causal network, none for another one.
           padding: bool [B,T], True for tokens that nobody may see. None: there is none.
@@ -149,6 +148,9 @@ class Reading:
           [B,1,V] of the token after the last one. With `layers`: (these, a list over the layers of
           the attention probabilities [B,N,T+P,T]).
         """
+        is_causal = self._model.is_causal
+        if is_causal:  # it has no queries
+            asked = ()
         # The tokens are written to consecutive slots, after those of the newest tokens.
         tokens = len(positions)
         first = self._count % self._size
@@ -165,14 +167,11 @@ class Reading:
         hides = np.tile(is_empty, (len(rows), 1))  # [T+P,S]
         if hidden is not None:
             hides[:, slots] |= hidden
-        elif self._model.is_causal:
+        elif is_causal:
             hides |= self._positions > rows
         if self._model.tokens_before is not None:
             hides |= rows - self._positions > self._model.tokens_before
-        wanted = np.arange(tokens, len(rows))
-        if self._model.is_causal:
-            wanted = np.array([tokens - 1])
-        found = self._subgraph(
+        predicted, *attention = self._subgraph(
             ["log_probabilities", *[f"attention/{layer}" for layer in layers]],
             {
                 "ids": ids,
@@ -180,13 +179,13 @@ class Reading:
                 "first_slot": first,
                 "hidden": hides | self._is_padding[:, None],
                 "distances": np.where(is_empty, 0, rows - self._positions),
-                "wanted": wanted,
+                "wanted": [tokens - 1] if is_causal else range(tokens, len(rows)),
             },
         )
-        require_finite(found[0])
+        require_finite(predicted)
         if not layers:
-            return found[0]
-        return found[0], [layer[..., :tokens] for layer in found[1:]]
+            return predicted
+        return predicted, [layer[..., :tokens] for layer in attention]
 
     def keep(self, rows: Sequence[int]) -> None:
         """Continues with the texts of these numbers; a number that occurs twice gives two texts."""
