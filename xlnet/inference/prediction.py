@@ -85,7 +85,7 @@ class Prediction(Method):
             begin, end = end, end + len(its_rows)
             result = ranked(found[begin:end]) if is_ranking else found[begin]
             read, total = counts.read[begin:end].sum(), counts.total[begin:end].sum()
-            computed.append(Computed(result, int(read), int(total)))
+            computed.append(Computed(result, read, total))
         return computed
 
 
@@ -208,7 +208,7 @@ class Explaining(Method):
             output,
             float(values[0]),
         )
-        return [Computed(result, int(counts.read[0]), int(counts.total[0]))]
+        return [Computed(result, counts.read[0], counts.total[0])]
 
     def _characters_read(self, texts: tuple) -> list[np.ndarray]:
         """Whether the network reads each character of a text, or of both of a pair, bool

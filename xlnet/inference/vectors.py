@@ -93,7 +93,7 @@ class Vectors(Method):
             (outputs,) = self._subgraph([self._layer], batch)  # [B,T',D]
             for number, values, padding in zip(numbers, outputs, batch["input_mask"]):
                 vector = self._pooled(values[padding < 1])
-                read, total = int(counts.read[number]), int(counts.total[number])
+                read, total = counts.read[number], counts.total[number]
                 found[number] = Computed(vector, read, total)
         return found
 

@@ -222,8 +222,8 @@ class ServedModel:
             if call.signature == "text" and hasattr(result, "named"):
                 result = result.named()
             unknown = self._unknown(call, row)
-            read = found.tokens_read
-            answers.append(Answer(_plain(result), found.tokens, read, *unknown))
+            read, total = int(found.tokens_read), int(found.tokens)
+            answers.append(Answer(_plain(result), total, read, *unknown))
         return answers
 
     def stream(self, call: Call, row: Row) -> Iterator[dict[str, Any]]:
