@@ -232,15 +232,15 @@ def order_of(count: int, order: str, seed: int) -> np.ndarray:
     if order == "random":
         return np.random.default_rng(seed).permutation(count)
     numbers = [number.strip() for number in order.split(",")]
-    places = {str(place + 1): place for place in range(count)}
-    if sorted(numbers) != sorted(places):
+    every_number = [str(place + 1) for place in range(count)]
+    if sorted(numbers) != sorted(every_number):
         found = f"{order!r:.80}"
         expected = (
             f"random, left_to_right, right_to_left, or the numbers of the {count} "
             "tokens as in 2,1,3"
         )
         raise wrong("order", found, expected)
-    return np.array([places[number] for number in numbers])
+    return np.array(numbers, int) - 1
 
 
 class _Read(NamedTuple):
