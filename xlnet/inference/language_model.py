@@ -115,7 +115,7 @@ class Reading:
     #   positions   0   1   2   3      4   1   2   3      4   5   2   3
     # Attention depends on the positions of tokens, so their order in the slots makes no difference.
     def __init__(self, model: LanguageModel, part: Subgraph, size: int) -> None:
-        self._model, self._subgraph, self._size = model, part, size
+        self._model, self._subgraph = model, part
         self._positions = np.full(size, _EMPTY)  # [S], of the slots' tokens
         self._is_padding = np.zeros((1, size), bool)  # [B,S], of the slots
         self._count = 0  # tokens read
@@ -153,7 +153,7 @@ class Reading:
             asked = ()
         # The tokens are written to consecutive slots, after those of the newest tokens.
         tokens = len(positions)
-        first = self._count % self._size
+        first = self._count % len(self._positions)
         self._count += tokens
         slots = slice(first, first + tokens)
         self._positions[slots] = positions
