@@ -96,8 +96,9 @@ def test_an_evaluation_has_the_precision_that_is_given(tmp_path, monkeypatch):
     monkeypatch.setattr(fine_tune, "resolve", watched)
     for precision in ("fp32", None):
         with pytest.raises(UserError, match="resolved"):
-            predict.evaluate(
-                predict.EvaluationSettings(model_dir=model, precision=precision)
+            predict.run(
+                predict.EvaluationSettings(model_dir=model, precision=precision),
+                do_eval=True,
             )
     assert seen == ["fp32", "bf16"]
 

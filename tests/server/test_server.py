@@ -16,11 +16,11 @@ import types
 import urllib.parse
 
 import pytest
+from helpers import command
 from helpers.paths import ROOT
 from helpers.serving import Echo, ask, running, wait_until
 
 from xlnet.commands import serve
-from xlnet.inference.settings import LoadSettings
 from xlnet.server import application, limits
 from xlnet.server.turns import Dropped
 from xlnet.support.errors import UserError
@@ -334,11 +334,8 @@ def test_a_bad_address_is_found_before_the_model_is_loaded(server, tmp_path):
     for host, port in (("127.0.0.1", server.port), ("no.such.host.invalid", 0)):
         with pytest.raises(UserError, match=f"host: found {host}, port {port}: "):
             application.bind(host, port)
-    with pytest.raises(UserError, match="host: found 127.0.0.1, port"):
-        serve.main(
-            LoadSettings(model_dir=str(tmp_path / "none")),
-            serve.ServingSettings(port=server.port),
-        )
+    done = command.run("xlnet serve", model_dir=tmp_path / "none", port=server.port)
+    assert done.returncode == 1 and "host: found 127.0.0.1, port" in done.stderr
     for given, said in (
         (dict(port=70_000), "port: found 70000, expected at least 0 and at most 65535"),
         (dict(name="a/b"), "name: found 'a/b', expected a name without /; --name"),

@@ -45,7 +45,7 @@ class ConversionSettings(Settings):
     )
 
 
-def export(settings: ExportSettings) -> None:
+def export() -> None:
     """Writes a fine-tuned model as a SavedModel.
 
     Its signatures: ids takes what the record files hold; text takes raw text, which the graph
@@ -55,22 +55,24 @@ def export(settings: ExportSettings) -> None:
       xlnet export --model_dir=model --output=exported
       xlnet export --model_dir=model --output=exported --precision=bf16
     """
-    system.import_tensorflow()
-    from xlnet.inference import exporter
-    from xlnet.tasks import known
+    with cli.command(ExportSettings, about=export.__doc__) as line:
+        settings: ExportSettings = line.settings[0]
+        system.import_tensorflow()
+        from xlnet.inference import exporter
+        from xlnet.tasks import known
 
-    # Own task types, before the model names one.
-    known.load(settings.own_module)
-    exporter.export(
-        settings.model_dir,
-        settings.output,
-        precision=settings.precision,
-        model_config_path=settings.model_config_path,
-        spiece_model_file=settings.spiece_model_file,
-    )
+        # Own task types, before the model names one.
+        known.load(settings.own_module)
+        exporter.export(
+            settings.model_dir,
+            settings.output,
+            precision=settings.precision,
+            model_config_path=settings.model_config_path,
+            spiece_model_file=settings.spiece_model_file,
+        )
 
 
-def convert(settings: ConversionSettings) -> None:
+def convert() -> None:
     """Converts a folder that Hugging Face's library saved to a checkpoint of ours, or back.
 
     A folder with a config.json is theirs. Neither that library nor PyTorch is needed. A fine-tuned
@@ -81,30 +83,22 @@ def convert(settings: ConversionSettings) -> None:
       xlnet convert --input=folder_of_hugging_face --output=model
       xlnet convert --input=model --output=folder_for_hugging_face
     """
-    system.import_tensorflow()
-    from xlnet.convert import conversion
-    from xlnet.engine import devices
-
-    devices.set_up_process()
-    if conversion.is_theirs(settings.input):
-        columns = {
-            "text_b_column": settings.text_b_column,
-            "choice_columns": settings.choice_columns,
-        }
-        conversion.from_huggingface(
-            settings.input, settings.output, columns, settings.spiece_model_file
-        )
-    else:
-        conversion.to_huggingface(
-            settings.input, settings.output, settings.spiece_model_file
-        )
-
-
-def run_export() -> None:
-    with cli.command(ExportSettings, about=export.__doc__) as line:
-        export(*line.settings)
-
-
-def run_convert() -> None:
     with cli.command(ConversionSettings, about=convert.__doc__) as line:
-        convert(*line.settings)
+        settings: ConversionSettings = line.settings[0]
+        system.import_tensorflow()
+        from xlnet.convert import conversion
+        from xlnet.engine import devices
+
+        devices.set_up_process()
+        if conversion.is_theirs(settings.input):
+            columns = {
+                "text_b_column": settings.text_b_column,
+                "choice_columns": settings.choice_columns,
+            }
+            conversion.from_huggingface(
+                settings.input, settings.output, columns, settings.spiece_model_file
+            )
+        else:
+            conversion.to_huggingface(
+                settings.input, settings.output, settings.spiece_model_file
+            )

@@ -34,20 +34,20 @@ squad | fine_tuning.squad | fine-tune for question answering
 tag | fine_tuning.tag | fine-tune for named entity recognition
 
 Inference
-predict | predict.run_predict | predict a file with a fine-tuned model
-evaluate | predict.run_evaluate | evaluate a fine-tuned model, on its own dev split or a file
-fill | query.run_fill | fill in blanks (infilling)
-generate | query.run_generate | generate text
+predict | predict.predict | predict a file with a fine-tuned model
+evaluate | predict.evaluate | evaluate a fine-tuned model, on its own dev split or a file
+fill | query.fill | fill in blanks (infilling)
+generate | query.generate | generate text
 serve | serve.run | serve a model over HTTP
 
 Exchange
-export | exchange.run_export | write a SavedModel
-convert | exchange.run_convert | convert from and to Hugging Face
+export | exchange.export | write a SavedModel
+convert | exchange.convert | convert from and to Hugging Face
 
 Plots
 plot masks | data_inspect.masks | attention masks of both streams
-plot curves | plot.run_curves | learning curves of one or several runs
-plot attention | plot.run_attention | attention of a network in a text
+plot curves | plot.curves | learning curves of one or several runs
+plot attention | plot.attention | attention of a network in a text
 
 Trying it
 sample | sample.run | write sample texts for all of the above

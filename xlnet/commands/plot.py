@@ -53,57 +53,51 @@ def check_png(path: str) -> None:
     files.check_output(path, ())
 
 
-def curves(settings: CurveSettings) -> None:
+def curves() -> None:
     """Plots the learning curves of runs: training losses and evaluations, by step.
 
     Examples:
       xlnet plot curves model other_model --output=curves.png
     """
-    system.import_tensorflow()
-    from xlnet.plots import curves as plots
+    with cli.command(
+        CurveSettings, about=curves.__doc__, positional="model_dir"
+    ) as line:
+        settings: CurveSettings = line.settings[0]
+        system.import_tensorflow()
+        from xlnet.plots import curves as plots
 
-    runs = []
-    for directory in settings.model_dir.split(","):
-        runs.append(plots.read(directory.strip()))
-    plots.plot(settings.output, runs)
-    print(f"written: {settings.output}")
+        runs = []
+        for directory in settings.model_dir.split(","):
+            runs.append(plots.read(directory.strip()))
+        plots.plot(settings.output, runs)
+        print(f"written: {settings.output}")
 
 
-def attention(model_settings: LoadSettings, settings: AttentionSettings) -> None:
+def attention() -> None:
     """Plots what the heads of a pretrained network attend to in a text, in both streams.
 
     Examples:
       xlnet plot attention --model_dir=model --text='A name is bound in a block.' --layers=1,2 \\
           --output=attention.png
     """
-    with open_model(model_settings) as model:
-        from xlnet.plots import masks as plots
-
-        layers = list(range(1, model.n_layer + 1))
-        if settings.layers:
-            layers = []
-            for word in map(str.strip, settings.layers.split(",")):
-                if not word.isdecimal() or not 1 <= int(word) <= model.n_layer:
-                    expected = f"numbers from 1 to {model.n_layer}"
-                    raise wrong("layers", f"'{word}'", expected)
-                layers.append(int(word))
-        found = model.attention(
-            settings.text,
-            layers=layers,
-            order=settings.order,
-            seed=settings.seed,
-        )
-        plots.draw_attention(settings.output, found)
-        print(f"written: {settings.output}")
-
-
-def run_curves() -> None:
-    with cli.command(
-        CurveSettings, about=curves.__doc__, positional="model_dir"
-    ) as line:
-        curves(*line.settings)
-
-
-def run_attention() -> None:
     with cli.command(LoadSettings, AttentionSettings, about=attention.__doc__) as line:
-        attention(*line.settings)
+        model_settings, settings = line.settings
+        with open_model(model_settings) as model:
+            from xlnet.plots import masks as plots
+
+            layers = list(range(1, model.n_layer + 1))
+            if settings.layers:
+                layers = []
+                for word in map(str.strip, settings.layers.split(",")):
+                    if not word.isdecimal() or not 1 <= int(word) <= model.n_layer:
+                        expected = f"numbers from 1 to {model.n_layer}"
+                        raise wrong("layers", f"'{word}'", expected)
+                    layers.append(int(word))
+            found = model.attention(
+                settings.text,
+                layers=layers,
+                order=settings.order,
+                seed=settings.seed,
+            )
+            plots.draw_attention(settings.output, found)
+            print(f"written: {settings.output}")

@@ -58,9 +58,7 @@ def write(output: str, objects: Iterable[dict[str, Any]]) -> None:
         print(f"written: {output}")
 
 
-def fill(
-    model_settings: LoadSettings, settings: TextInputs, how: FillingSettings
-) -> None:
+def fill() -> None:
     """Fills blanks in texts with a pretrained model (infilling).
 
     A blank is a word of one or several pieces. The likeliest fillings come first, with the joint
@@ -70,26 +68,28 @@ def fill(
       xlnet fill --model_dir=model --text='Return the ___ of the ___.'
       xlnet fill --model_dir=model --input=texts.txt --output=fillings.jsonl
     """
-    asked, shown = itertools.tee(texts(settings))
-    with open_model(model_settings) as model:
-        filled = model.pipe(asked, "fill", **vars(how))
-        if settings.output:
-            write(settings.output, map(_filled_object, shown, filled))
-            return
-        for text, found in zip(shown, filled):
-            print(text)
-            for filling in found:
-                percent = 100 * filling.probability
-                print(f"{percent:10.4f} %  {filling.text}", flush=True)
+    with cli.command(
+        LoadSettings, TextInputs, FillingSettings, about=fill.__doc__
+    ) as line:
+        model_settings, settings, how = line.settings
+        asked, shown = itertools.tee(texts(settings))
+        with open_model(model_settings) as model:
+            filled = model.pipe(asked, "fill", **vars(how))
+            if settings.output:
+                write(settings.output, map(_filled_object, shown, filled))
+                return
+            for text, found in zip(shown, filled):
+                print(text)
+                for filling in found:
+                    percent = 100 * filling.probability
+                    print(f"{percent:10.4f} %  {filling.text}", flush=True)
 
 
 def _filled_object(text: str, found: Any) -> dict[str, Any]:
     return {"text": text, "fillings": [each._asdict() for each in found]}
 
 
-def generate(
-    model_settings: LoadSettings, settings: TextInputs, how: GenerationSettings
-) -> None:
+def generate() -> None:
     """Generates text with a pretrained model, causal or permutation: sampled, greedy or by beam
     search.
 
@@ -99,33 +99,23 @@ def generate(
       xlnet generate --model_dir=model --text='Once upon' --top_p=0.9 --seed=1
       xlnet generate --model_dir=model --input=prompts.txt --output=texts.jsonl --beams=4
     """
-    prompts = texts(settings)
-    with open_model(model_settings) as model:
-        if settings.output:
-            asked, shown = itertools.tee(prompts)
-            generated = model.pipe(asked, "generate", **vars(how))
-            write(settings.output, map(_generated_object, shown, generated))
-            return
-        for text in prompts:
-            print(text, end="", flush=True)
-            for part in model.stream(text, **vars(how)):
-                print(part.text, end="", flush=True)
-            print(flush=True)
+    with cli.command(
+        LoadSettings, TextInputs, GenerationSettings, about=generate.__doc__
+    ) as line:
+        model_settings, settings, how = line.settings
+        prompts = texts(settings)
+        with open_model(model_settings) as model:
+            if settings.output:
+                asked, shown = itertools.tee(prompts)
+                generated = model.pipe(asked, "generate", **vars(how))
+                write(settings.output, map(_generated_object, shown, generated))
+                return
+            for text in prompts:
+                print(text, end="", flush=True)
+                for part in model.stream(text, **vars(how)):
+                    print(part.text, end="", flush=True)
+                print(flush=True)
 
 
 def _generated_object(prompt: str, text: Any) -> dict[str, Any]:
     return {"prompt": prompt, **text._asdict()}
-
-
-def run_fill() -> None:
-    with cli.command(
-        LoadSettings, TextInputs, FillingSettings, about=fill.__doc__
-    ) as line:
-        fill(*line.settings)
-
-
-def run_generate() -> None:
-    with cli.command(
-        LoadSettings, TextInputs, GenerationSettings, about=generate.__doc__
-    ) as line:
-        generate(*line.settings)
