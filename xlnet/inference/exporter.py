@@ -205,8 +205,7 @@ class GraphEncoder:
         # `" ".join(text.split())`, and the quotes of TeX.
         texts = tf.strings.regex_replace(texts, f"[{SPACES}]+", " ")
         texts = tf.strings.regex_replace(texts, "^ | $", "")
-        for quote in ("``", "''"):
-            texts = tf.strings.regex_replace(texts, quote, '"')
+        texts = tf.strings.regex_replace(texts, "``|''", '"')
         if not self._tokenizer.keep_accents:
             texts = self._text.normalize_utf8(texts, "NFKD")
             every = range(sys.maxunicode + 1)
