@@ -20,7 +20,7 @@ from xlnet.runs.model_files import LoadedModel
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.devices import DeviceSettings
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks.task import InlineExample, Row
+from xlnet.tasks.task import InlineExample, Published, Row
 
 _log = logging.getLogger(__name__)
 
@@ -92,6 +92,7 @@ class RestoredModel:
       at_once: texts that a method which batches them computes together, at most.
       most_tokens: tokens that go through the network together, at most, but at least one text;
         None: any number.
+      published: what the task replaces in texts; a pretrained model has nothing of it.
       session: with its weights.
     """
 
@@ -112,6 +113,7 @@ class RestoredModel:
         self.task: str | None = task.name if task else None
         self.verb: str | None = task.verb if task else None
         self.labels: tuple[str, ...] | None = task.labels if task else None
+        self.published = task.published if task else Published()
         # Each process of a launcher, such as srun, has a model of its own.
         devices = connect(DeviceSettings(device=device).on_one_machine())
         self.session = RestoredSession(devices, loaded.prefix)

@@ -65,14 +65,12 @@ class Vectors(Method):
     def prepare(self, item: Any) -> tuple[str, str | None]:
         """A text or a pair, as the task reads it."""
         first, second = pair(item)
-        tuned = self._model.loaded.tuned
-        if tuned:
-            # A question and its context are read the other way round.
-            if tuned.task.verb == "answer" and second is not None:
-                first, second = second, first
-            published = tuned.task.published
-            first = published.replaced(first)
-            second = second and published.replaced(second)
+        # A question and its context are read the other way round.
+        if self._model.verb == "answer" and second is not None:
+            first, second = second, first
+        published = self._model.published
+        first = published.replaced(first)
+        second = second and published.replaced(second)
         require_known(self._model.tokenizer, (first, second))
         return first, second
 

@@ -23,7 +23,7 @@ from xlnet.inference.settings import BLANK, BLANKS, LoadSettings
 from xlnet.server import limits
 from xlnet.server.turns import Turns
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks.task import InlineExample, Published
+from xlnet.tasks.task import InlineExample
 
 _OF_OBJECTIVE = {  # the signatures of pretrained models
     "permutation": ("fill", "factorize", "generate", "attention"),
@@ -242,7 +242,7 @@ class ServedModel:
         """`unknown_tokens` and `characters_unknown` of a row."""
         # The texts as the network reads them: a task may replace parts, or read one several times.
         tuned, tokenizer = self._model.loaded.tuned, self._model.tokenizer
-        published = tuned.task.published if tuned else Published()
+        published = self._model.published
         if call.signature == "fill":  # blanks are no tokens
             blanks = BLANKS.sub(lambda found: " " * len(found[0]), row["text"])
             row = {"text": blanks}
