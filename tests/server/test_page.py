@@ -641,4 +641,4 @@ def test_the_numbers_of_the_page_are_those_of_the_network(permuted, browser):
             seen = [name == "seen" for name in cards(page, "query")]
             assert seen == (~expected.query_hides[position]).tolist()
         page.close()
-    made.close()
+    made._model.close()

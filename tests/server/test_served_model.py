@@ -93,7 +93,7 @@ def test_it_answers_as_the_model_of_xlnet_load(quick_start, model_of, kind):
         same(one, its)
     for number in re.findall(r"\d+\.\d+", json.dumps(found, allow_nan=False)):
         assert len(number.replace(".", "").lstrip("0")) <= 9  # the digits of float32
-    model.close()
+    model._model.close()
 
 
 @pytest.mark.parametrize("kind", ("classification", "ranking"))
@@ -114,7 +114,7 @@ def test_it_explains_as_the_model_of_xlnet_load(quick_start, model_of, kind):
     said = "parameters: .* unexpected keyword argument 'step'"
     with pytest.raises(UserError, match=said):
         model.call("explain", dict(step=3))
-    model.close()
+    model._model.close()
 
 
 def test_it_says_how_much_was_read_of_a_text_that_is_cut(tmp_path):
@@ -136,7 +136,7 @@ def test_it_says_how_much_was_read_of_a_text_that_is_cut(tmp_path):
         assert [one.unknown_tokens for one in found] == [1, 1]
         assert found[0].characters_unknown == {"text_a": [(4, 5)]}
         assert found[1].characters_unknown is None
-    model.close()
+    model._model.close()
 
 
 def test_tokens_that_the_vocabulary_does_not_know(quick_start, model_of, permuted):
@@ -166,8 +166,8 @@ def test_tokens_that_the_vocabulary_does_not_know(quick_start, model_of, permute
         )
     (nothing,) = tuned.run(tuned.call("text", {}), [{"text_a": "\u200b"}])
     assert isinstance(nothing, UserError)
-    tuned.close()
-    pretrained.close()
+    tuned._model.close()
+    pretrained._model.close()
 
 
 def test_wrong_parameters_are_named(permuted):
@@ -198,7 +198,7 @@ def test_wrong_parameters_are_named(permuted):
     assert str(error).startswith("order: found 'up', expected random")
     with pytest.raises(UserError, match="^instance 0: text: found .* expected at most"):
         model.rows(call, [{"text": "the cat " * 40}])
-    model.close()
+    model._model.close()
 
 
 def test_a_row_that_does_not_fit(quick_start, model_of):
@@ -214,7 +214,7 @@ def test_a_row_that_does_not_fit(quick_start, model_of):
     ):
         with pytest.raises(UserError, match=re.escape(said)):
             model.rows(call, [row])
-    model.close()
+    model._model.close()
 
 
 def test_all_graphs_are_built_before_the_first_request(permuted):
@@ -246,7 +246,7 @@ def test_all_graphs_are_built_before_the_first_request(permuted):
         with concurrent.futures.ThreadPoolExecutor(24) as pool:
             assert set(pool.map(one, requests)) == {200}
     assert set(restored._parts) == before
-    model.close()
+    model._model.close()
 
 
 def test_what_is_computed_together(permuted):
@@ -264,7 +264,7 @@ def test_what_is_computed_together(permuted):
         assert model.batch(call, [row] * (limits.MAX_BATCH + 1)) is None
     ours, theirs = (model.call("generate", {"seed": seed}) for seed in (1, 2))
     assert model.batch(ours, [row]) != model.batch(theirs, [row])
-    model.close()
+    model._model.close()
 
 
 def test_what_is_no_signature_of_a_model(model_of, causal):
@@ -273,11 +273,11 @@ def test_what_is_no_signature_of_a_model(model_of, causal):
         "text",
         "vectors",
     ]  # with several outputs: not explained
-    model.close()
+    model._model.close()
     model = opened(causal.folder)
     assert list(model.inputs) == ["generate", "attention", "vectors"]
     assert model.describe()["model"]["objective"] == "causal"
-    model.close()
+    model._model.close()
 
 
 # ---- a pretrained model
@@ -287,7 +287,7 @@ def test_what_is_no_signature_of_a_model(model_of, causal):
 def language_model(permuted):
     model = opened(permuted.folder)
     yield model
-    model.close()
+    model._model.close()
 
 
 def test_a_pretrained_model_answers_as_that_of_xlnet_load(language_model, permuted):

@@ -96,10 +96,6 @@ class ServedModel:
         self.default = next(iter(self.inputs))
         self._warm_up()
 
-    def close(self) -> None:
-        """Frees the memory of the weights."""
-        self._model.close()
-
     def _warm_up(self) -> None:
         """Builds all graphs, so that no request waits for them."""
         # One piece fills a blank where pieces are words, two where they are characters.
