@@ -30,8 +30,8 @@ from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.support import files
 from xlnet.tasks import known
 from xlnet.tasks.contract import THRESHOLD
-from xlnet.tasks.evaluation import best_threshold
 from xlnet.tasks.files import parsing
+from xlnet.tasks.results import best_threshold
 
 ROWS = 500  # of a setting; other numbers are in `settings_in`
 

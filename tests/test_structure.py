@@ -120,7 +120,7 @@ def test_no_test_imports_from_another_test():
 TASKS = [module for module in MODULES if module.startswith("xlnet.tasks.")]
 # A task as data, then its parts; each imports from those before it. Lazy imports count.
 PARTS_OF_TASKS = """
-task files encoding metrics contract rooms known evaluation __init__
+task files encoding metrics contract rooms known results __init__
 """.split()
 ROOMS = ("questions", "ranking", "tagging")  # of the hard types
 
@@ -142,14 +142,14 @@ for module in %r:
     importlib.import_module(module)
 import numpy as np
 from xlnet.tasks.files import parsing
-from xlnet.tasks import evaluation, known
+from xlnet.tasks import known, results
 task = known.find_task("cola")
 rows = parsing.read_parts(task, ".", "dev", need_labels=True)["dev"]
 truth = task.gold_labels(rows)
 values = np.array([[.2, .8], [.7, .3]])
 assert task.evaluate(values, truth) == {"matthews": 1.0, "accuracy": 1.0}
 how = dict(step=1, threshold=.5, is_official=False)
-evaluation.write_predictions("out", task, "dev", rows, values, **how)
+results.write_predictions("out", task, "dev", rows, values, **how)
 assert "tensorflow" not in sys.modules
 """
 

@@ -9,7 +9,7 @@ from helpers import command
 from helpers.finetuning import assert_same, make_workspace, weights
 
 from xlnet.engine import progress
-from xlnet.tasks import evaluation
+from xlnet.tasks import results
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
 
@@ -107,7 +107,7 @@ def test_a_signal_in_the_prediction_after_training_is_not_the_end(
     signal.signal(number, before)
     try:
         with monkeypatch.context() as patched:
-            patched.setattr(evaluation, "write_predictions", stop)
+            patched.setattr(results, "write_predictions", stop)
             done = run(place, name)
         assert done.returncode == 75 and signal.getsignal(number) == before
     finally:

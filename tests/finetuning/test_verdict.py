@@ -9,7 +9,7 @@ from helpers.tasks import settings, write
 from xlnet.finetuning.verdict import MOST_LINES, Evidence, verdict
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.tasks import known
-from xlnet.tasks.evaluation import best_threshold, constant_answer
+from xlnet.tasks.results import best_threshold, constant_answer
 from xlnet.tasks.task import Row
 
 STEPS = 100

@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from xlnet.tasks import contract, evaluation
-from xlnet.tasks.evaluation import constant_answer
+from xlnet.tasks import contract, results
 from xlnet.tasks.known import TASK_TYPES, TASKS
+from xlnet.tasks.results import constant_answer
 from xlnet.tasks.tagging import sentences
 from xlnet.tasks.task import Columns, Row
 
@@ -170,15 +170,15 @@ def test_an_undefined_metric_is_no_number(tmp_path, caplog):
     rows = [Row("0", (), "0"), Row("1", (), "0")]
     values = np.array([[0.9, 0.1], [0.4, 0.6]])
     predictions = contract.Predictions(values, np.ones(2))
-    result = evaluation.score(task, predictions, rows, 0.5)
+    result = results.score(task, predictions, rows, 0.5)
     with caplog.at_level("INFO", "xlnet"):
-        evaluation.report(task, "dev", 1, result, rows)
+        results.log_evaluation(task, "dev", 1, result, rows)
     line = (
         "eval cola dev  step 1  auc undefined  accuracy 0.5000  loss 1.0000  (2 rows)"
     )
     assert caplog.messages == [line]
-    results = [dict(step=1, **result)]
-    evaluation.keep(task, str(tmp_path), "dev", rows, results, None, values, 0.5)
+    found = [dict(step=1, **result)]
+    results.write_evaluation(task, str(tmp_path), "dev", rows, found, None, values, 0.5)
     kept = json.loads((tmp_path / "eval_results_dev.json").read_text())
     assert kept["checkpoints"][0]["auc"] is None and kept["best_step"] is None
     assert "support" in (tmp_path / "eval_table_dev.txt").read_text()

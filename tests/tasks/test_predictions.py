@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from xlnet.support.errors import UserError
-from xlnet.tasks.evaluation import write_predictions
 from xlnet.tasks.known import TASK_TYPES, TASKS
+from xlnet.tasks.results import write_predictions
 from xlnet.tasks.task import Columns, Row
 
 # --- Prediction files

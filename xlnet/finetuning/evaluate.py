@@ -20,7 +20,7 @@ from xlnet.runs.task_settings import read_model
 from xlnet.settings.training import BEST, RESULTS
 from xlnet.support import files
 from xlnet.support.errors import wrong
-from xlnet.tasks import encoding, evaluation
+from xlnet.tasks import encoding, results
 from xlnet.tasks.contract import Predictions
 from xlnet.tasks.files import forms
 from xlnet.tasks.task import Row
@@ -85,12 +85,12 @@ class Evaluator:
         assert prefix, "the initial weights are not evaluated"
         best_step, _ = self._best()
         self._predicted = [known for known in self._predicted if known[0] == best_step]
-        results = []
+        of_files = []
         for split, rows in self._data.of_split(self._settings.eval_split, True).items():
-            results.append(self._evaluate(split, rows, step, prefix)[0])
-        result = evaluation.mean(self._task, results)
+            of_files.append(self._evaluate(split, rows, step, prefix)[0])
+        result = results.mean(self._task, of_files)
         if self._chooses_threshold:
-            result[_CHOSEN] = results[0][_CHOSEN]
+            result[_CHOSEN] = of_files[0][_CHOSEN]
         return result
 
     def keep_threshold(self, best: dict[str, Any]) -> None:
@@ -115,23 +115,23 @@ class Evaluator:
         task, settings = self._task, self._settings
         is_kept = settings.predict_dir or files.is_writable(settings.model_dir)
         for split, rows in self._data.of_split(settings.eval_split, True).items():
-            results: list[dict[str, Any]] = []
+            checkpoints: list[dict[str, Any]] = []
             values = []
             for step, prefix in self._checkpoints():
                 result, predictions = self._evaluate(split, rows, step, prefix)
-                results.append(dict(step=step, **result))
+                checkpoints.append(dict(step=step, **result))
                 values.append(predictions.values)
             best = best_checkpoint.best_evaluation(
-                results, task.metrics[0], task.lower_is_better
+                checkpoints, task.metrics[0], task.lower_is_better
             )
             # The table shows the best checkpoint; if none is better than others, the newest.
-            shown = results.index(best) if best else -1
-            evaluation.keep(
+            shown = checkpoints.index(best) if best else -1
+            results.write_evaluation(
                 task,
                 self._directory if is_kept else None,
                 self._name_of(split),
                 rows,
-                results,
+                checkpoints,
                 best,
                 values[shown],
                 self._threshold,
@@ -150,8 +150,8 @@ class Evaluator:
             split, rows = next(iter(self._data.of_split(name, True).items()))
             predictions = self._predictions(split, rows, step, prefix)
             name, values = self._name_of(split), predictions.values
-            result = evaluation.score(task, predictions, rows, self._threshold)
-            constant = evaluation.constant_answer(task, rows, self._threshold)
+            result = results.score(task, predictions, rows, self._threshold)
+            constant = results.constant_answer(task, rows, self._threshold)
         if settings.do_train:
             train_rows = self._data.of_split("train", True)["train"]
         while_training = best_checkpoint.BestCheckpoint(
@@ -189,13 +189,13 @@ class Evaluator:
         task = self._task
         if self._chooses_threshold:
             gold = task.gold_labels(rows)
-            self._threshold = evaluation.best_threshold(predictions.values, gold)
-        result = evaluation.score(task, predictions, rows, self._threshold)
+            self._threshold = results.best_threshold(predictions.values, gold)
+        result = results.score(task, predictions, rows, self._threshold)
         if self._chooses_threshold:
             result[_CHOSEN] = self._threshold
         if (split, step) not in self._reported:
             self._reported.add((split, step))
-            evaluation.report(task, self._name_of(split), step, result, rows)
+            results.log_evaluation(task, self._name_of(split), step, result, rows)
         return result, predictions
 
     def _name_of(self, split: str) -> str:
@@ -220,7 +220,7 @@ class Evaluator:
         step, prefix = self._best()
         for name, rows in rows_of.items():
             predictions = self._predictions(name, rows, step, prefix)
-            evaluation.write_predictions(
+            results.write_predictions(
                 self._directory,
                 self._task,
                 name,

@@ -5,7 +5,7 @@ is in `finetuning`. Each of these imports from those before it: `task`, a task a
 predictions; `files` reads files; `encoding` makes arrays of rows; `metrics` scores
 predictions; `contract` is what a task is, with the simple types; `tagging`, `questions` and
 `ranking` are a room each; `known` registers all types, has the published tasks and makes one of a
-file of one's own; `evaluation` writes metrics and predictions.
+file of one's own; `results` scores predictions, and writes both.
 """
 
 from typing import TypeVar

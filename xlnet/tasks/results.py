@@ -1,5 +1,5 @@
-"""What is written of predictions: the task's metrics, and the predictions themselves, also for the
-servers of GLUE and CLUE."""
+"""The results of a checkpoint: the scores of its predictions, and the files of both, also for the
+servers of GLUE and CLUE. `finetuning.evaluate` makes the predictions."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def mean(task: Task, results: Sequence[dict]) -> dict:
     return found
 
 
-def report(
+def log_evaluation(
     task: Task, split: str, step: int, result: dict, rows: Sequence[Row]
 ) -> None:
     """Logs the result of a checkpoint in a line."""
@@ -91,7 +91,7 @@ def report(
     _log.info("%s  (%d rows)", line, len(rows))
 
 
-def keep(
+def write_evaluation(
     task: Task,
     directory: str | None,
     split: str,
