@@ -2,9 +2,9 @@
 
 import itertools
 
-from xlnet.corpus import record_files
+from xlnet.finetuning.data import TaskData
+from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings
-from xlnet.tasks import encoding
 from xlnet.tasks.files import parsing
 from xlnet.tasks.known import TASKS
 from xlnet.tasks.task import expand_split
@@ -49,19 +49,12 @@ def read_rows(task, data_dir, split, need_labels=None):
     )
 
 
-def write_records(
-    directory, rows, tokenizer, layout, task=TASKS["cola"], choices=1, options=()
-):
+def write_records(directory, rows, tokenizer, layout, task=TASKS["cola"]):
     """The records of rows, in a file."""
-    length = layout.max_seq_length
-    features = record_files.finetuning_features(length, task.features(length), choices)
-    return encoding.write_records(
-        str(directory),
-        "own.train",
-        rows,
-        tokenizer,
-        layout,
-        features,
-        task.encode,
-        options,
+    of_run = settings(
+        directory,
+        output_dir=str(directory),
+        max_seq_length=layout.max_seq_length,
+        long_document=layout.long_document,
     )
+    return TaskData(FineTunedTask(task, of_run), tokenizer).records(rows)

@@ -1,6 +1,7 @@
 """Rows as records: the original's layout, and record files found again by content."""
 
 import collections
+import dataclasses
 import json
 import pathlib
 import re
@@ -15,6 +16,7 @@ from helpers.vocabulary import train_tiny_model
 from xlnet.corpus import record_files
 from xlnet.corpus.record_files import Feature
 from xlnet.corpus.tokenizer import Tokenizer
+from xlnet.finetuning.data import CUT_WORDS
 from xlnet.support.errors import UserError
 from xlnet.tasks import encoding
 from xlnet.tasks.encoding import Layout
@@ -221,15 +223,15 @@ def test_scores_labels_and_choices_in_records(tiny, tmp_path):
         read = _read(path, 16, label_features=features)
         assert read["label_ids"].tolist() == [expected]
     row = Row("", (("the cat", "a mat"), ("the cat", "old rivers")), "1")
-    path = write_records(tmp_path, [row], tiny, Layout(16), choices=2).path
+    two = TASK_TYPES["multiple_choice"]("mine", Columns(), ("0", "1"), ())
+    path = write_records(tmp_path, [row], tiny, Layout(16), two).path
     assert _read(path, 16, num_choices=2)["input_ids"].shape == (1, 32)
 
 
 def test_records_are_found_again_by_content(tiny, tmp_path):
-    def made(rows=_rows(3), tokenizer=tiny, length=16, options=()):
-        path = write_records(
-            tmp_path, rows, tokenizer, Layout(length), options=options
-        ).path
+    def made(rows=_rows(3), tokenizer=tiny, length=16, labels=("0", "1")):
+        task = dataclasses.replace(TASKS["cola"], labels=labels)
+        path = write_records(tmp_path, rows, tokenizer, Layout(length), task).path
         return pathlib.Path(path)
 
     path = made()
@@ -240,7 +242,7 @@ def test_records_are_found_again_by_content(tiny, tmp_path):
         made(_rows(4)),
         made([row._replace(label="0") for row in _rows(3)]),
         made(length=17),
-        made(options=("yes", "no")),
+        made(labels=("1", "0")),
         made(tokenizer=Tokenizer(tiny.path, uncased=True)),
     ]
     assert len({path, *others}) == 6
@@ -273,7 +275,7 @@ def test_what_is_lost_of_the_texts_is_noted_where_they_are_written(
     of_pieces, of_rows = caplog.messages
     share = 100 * unknown / (known + room)
     assert f"{share:.1f} % of the pieces are unknown" in of_pieces
-    assert of_rows.endswith("33.3 % of " + encoding.CUT_WORDS)
+    assert of_rows.endswith("33.3 % of " + CUT_WORDS)
     caplog.clear()
     write_records(tmp_path, rows, tiny, layout)  # found again
     write_records(tmp_path, [rows[0]], tiny, layout)

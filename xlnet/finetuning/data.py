@@ -1,11 +1,17 @@
-"""The data of a fine-tuning run: files to rows, read once and checked, to records."""
+"""The data of a fine-tuning run: files to rows, read once and checked, and rows to train on to
+record files, which later runs find and use again."""
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import hashlib
+import json
 import logging
 import os
 from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from xlnet.corpus import record_files
 from xlnet.corpus.tokenizer import Tokenizer
@@ -13,11 +19,21 @@ from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import TaskSettings
 from xlnet.support import files, own_modules
 from xlnet.support.errors import wrong
-from xlnet.tasks import encoding
 from xlnet.tasks.files import forms, parsing
 from xlnet.tasks.task import Row, expand_split, splits_of
 
 _log = logging.getLogger(__name__)
+
+# path: of the TFRecord file. count: of its records.
+Records = collections.namedtuple("Records", "path count")
+
+_NOTED = 0.01  # a larger ratio of unknown pieces or of cut rows is warned of
+# Part of the name of a record file: to be raised whenever the same text gives other arrays.
+_RECORDS_VERSION = 4
+_ROWS_AT_ONCE = 1000
+
+# In a note: windows cover all of the context of a question.
+CUT_WORDS = "the rows are cut; see --max_seq_length (of questions: --max_query_length)"
 
 
 def own_code(settings: TaskSettings) -> list[str]:
@@ -101,21 +117,58 @@ class TaskData:
 
     # -- training: rows to records
 
-    def records(self, rows: Sequence[Row]) -> encoding.Records:
-        """The records of the rows to train on. Where they are written, warns if the vocabulary or
-        the length lose much of the text."""
-        settings, task = self._settings, self._task
-        options = dataclasses.asdict(task.options)
-        return encoding.write_records(
-            settings.output_dir,
-            f"{task.name}.train",
-            rows,
-            self.tokenizer,
-            self._layout,
-            self.features(),
-            task.encode,
-            (task.labels, options, *own_code(settings)),
-        )
+    def records(self, rows: Sequence[Row]) -> Records:
+        """The records of the rows to train on, in a file named after its content, unless it is
+        there already: `<output_dir>/<task>.train.<hash>.tfrecord`. Where it is written, warns if
+        the vocabulary or the length lose much of the text."""
+        task, tokenizer, layout = self._task, self.tokenizer, self._layout
+        features = self.features()
+        # The name has a hash of everything that the content depends on.
+        settings = [
+            _RECORDS_VERSION,
+            tokenizer.sha256,
+            tokenizer.uncased,
+            tokenizer.keep_accents,
+            layout,
+            features,
+            task.labels,
+            dataclasses.asdict(task.options),
+            *own_code(self._settings),
+        ]
+        digest = hashlib.sha256(json.dumps(settings).encode())
+        for row in rows:
+            content = json.dumps([row.pairs, row.label, row.source])
+            digest.update(content.encode())
+        name = f"{task.name}.train.{digest.hexdigest()[:16]}.tfrecord"
+        path = os.path.join(self._settings.output_dir, name)
+
+        if os.path.exists(path):  # an earlier run has written it
+            return Records(path, len(record_files.EqualRecords(path)))
+
+        largest = max(tokenizer.vocab_size, 1 << 14)
+        to_bytes = record_files.ExampleBytes(features, largest)
+        count = pieces = unknown = cut = 0
+        # Records are written as they are made, under another name until all are there.
+        with files.writing(path) as f:
+            for begin in range(0, len(rows), _ROWS_AT_ONCE):
+                block = rows[begin : begin + _ROWS_AT_ONCE]
+                arrays, windows, counts = task.encode(block, tokenizer, layout)
+                arrays["is_real_example"] = np.ones(windows.sum(), np.int32)
+                cut += np.count_nonzero(counts.is_cut)
+                ids = arrays["input_ids"][arrays["input_mask"] == 0]
+                is_special = np.isin(ids, [tokenizer.sep_id, tokenizer.cls_id])
+                pieces += np.count_nonzero(~is_special)
+                unknown += np.count_nonzero(ids == tokenizer.unk_id)
+                serialized = to_bytes.encode(arrays)
+                count += len(serialized)
+                f.writelines(map(record_files.frame, serialized))
+        if unknown > _NOTED * pieces:
+            what = "of the pieces are unknown to the vocabulary; is it one of this language?"
+            _log.warning("note: train: %.1f %% %s", 100 * unknown / pieces, what)
+        if cut > _NOTED * len(rows):
+            ratio = 100 * cut / len(rows)
+            _log.warning("note: train: %.1f %% of %s", ratio, CUT_WORDS)
+        return Records(path, count)
 
     def features(self) -> tuple:
         """Those of a record to train on."""

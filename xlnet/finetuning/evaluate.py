@@ -13,6 +13,7 @@ from xlnet.corpus.processes import progress
 from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.engine.session import RestoredSession
 from xlnet.finetuning import verdict
+from xlnet.finetuning.data import CUT_WORDS
 from xlnet.finetuning.model import Predictor, join
 from xlnet.finetuning.run import TaskRun
 from xlnet.runs import run_document
@@ -20,7 +21,7 @@ from xlnet.runs.task_settings import read_model
 from xlnet.settings.training import BEST, RESULTS
 from xlnet.support import files
 from xlnet.support.errors import wrong
-from xlnet.tasks import encoding, results
+from xlnet.tasks import results
 from xlnet.tasks.contract import Predictions
 from xlnet.tasks.files import forms
 from xlnet.tasks.task import Row
@@ -251,6 +252,6 @@ class Evaluator:
         cut = int(counts.is_cut.sum())
         is_noted = any(name == split for split, _ in self._reported)  # with metrics
         if cut and not is_noted:
-            _log.warning("note: %d of %d rows: %s", cut, len(rows), encoding.CUT_WORDS)
+            _log.warning("note: %d of %d rows: %s", cut, len(rows), CUT_WORDS)
         self._predicted.append((step, texts, predictions))
         return predictions

@@ -19,7 +19,7 @@ from xlnet.engine import optimizer
 from xlnet.engine.devices import Devices
 from xlnet.engine.estimator import EstimatorSpec, TrainingRun
 from xlnet.engine.optimizer import layer_of
-from xlnet.finetuning.data import TaskData
+from xlnet.finetuning.data import Records, TaskData
 from xlnet.finetuning.model import TaskModel
 from xlnet.model import ops, stateless_random
 from xlnet.model.ops import Tensors
@@ -27,7 +27,6 @@ from xlnet.runs import run_document
 from xlnet.settings.finetuning import FineTuningSettings
 from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.contract import LossOptions
-from xlnet.tasks.encoding import Records
 from xlnet.tasks.task import Row
 
 # Of batches, where XLA compiles the step: it makes a program for each length.

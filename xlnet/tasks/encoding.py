@@ -1,4 +1,4 @@
-"""Rows as arrays, and as record files that later runs find and use again.
+"""Rows as arrays of records, and these in batches.
 
 Shape letters: T = `max_seq_length` tokens of one choice, C choices (1 unless multiple choice),
 n rows, m records, B batch.
@@ -7,41 +7,20 @@ n rows, m records, B batch.
 from __future__ import annotations
 
 import collections
-import hashlib
-import json
-import logging
-import os
 from collections.abc import Iterator, Sequence
-from typing import Any, Callable, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from xlnet.corpus import record_files
-from xlnet.corpus.record_files import ExampleBytes, Feature
 from xlnet.corpus.tokenizer import Tokenizer
-from xlnet.support import files
-from xlnet.tasks.task import Row
-
-_log = logging.getLogger(__name__)
 
 SEG_A, SEG_B, SEG_CLS, SEG_PAD_RIGHT, SEG_PAD = 0, 1, 2, 3, 4
 IDS = ("input_ids", "input_mask", "segment_ids")  # features of any number of tokens
-
-# path: of the TFRecord file. count: m.
-Records = collections.namedtuple("Records", "path count")
 
 # How texts are laid out: T; whether only the first text is cut; the setting `long_document`.
 Layout = collections.namedtuple(
     "Layout", "max_seq_length cut_first long_document", defaults=(False, "truncate")
 )
-
-_NOTED = 0.01  # a larger ratio of unknown pieces or of cut rows is warned of
-# Part of the name of a record file: to be raised whenever the same text gives other arrays.
-_RECORDS_VERSION = 4
-_ROWS_AT_ONCE = 1000
-
-# In a note: windows cover all of the context of a question.
-CUT_WORDS = "the rows are cut; see --max_seq_length (of questions: --max_query_length)"
 
 
 class TokenCounts(NamedTuple):
@@ -245,74 +224,6 @@ def arrays_of(
     arrays["label_ids"] = np.repeat(labels, counts, axis=0)
     read_of_all = TokenCounts(np.array(tokens_read), np.array(tokens))
     return arrays, np.array(counts), read_of_all
-
-
-# ---- record files ----
-
-
-def write_records(
-    directory: str,
-    name: str,
-    rows: Sequence[Row],
-    tokenizer: Tokenizer,
-    layout: Layout,
-    features: Sequence[Feature],
-    encode: Callable,
-    options: Sequence = (),
-) -> Records:
-    """Writes rows as a TFRecord file named after its content, unless it is there already:
-    `<directory>/<name>.<hash>.tfrecord`.
-
-    Args:
-      rows: what `json` can write of them, and the other arguments, decide about the content.
-      features: of a record, as of `record_files.finetuning_features`.
-      encode: `Task.encode` of the rows.
-      options: what else the content depends on: the labels and the options of the task.
-    """
-    # The name has a hash of everything that the content depends on.
-    settings = [
-        _RECORDS_VERSION,
-        tokenizer.sha256,
-        tokenizer.uncased,
-        tokenizer.keep_accents,
-        layout,
-        features,
-        *options,
-    ]
-    digest = hashlib.sha256(json.dumps(settings).encode())
-    for row in rows:
-        content = json.dumps([row.pairs, row.label, row.source])
-        digest.update(content.encode())
-    path = os.path.join(directory, f"{name}.{digest.hexdigest()[:16]}.tfrecord")
-
-    if os.path.exists(path):  # an earlier run has written it
-        return Records(path, len(record_files.EqualRecords(path)))
-
-    to_bytes = ExampleBytes(features, largest=max(tokenizer.vocab_size, 1 << 14))
-    count = pieces = unknown = cut = 0
-    # Records are written as they are made, under another name until all are there.
-    with files.writing(path) as f:
-        for begin in range(0, len(rows), _ROWS_AT_ONCE):
-            block = rows[begin : begin + _ROWS_AT_ONCE]
-            arrays, windows, counts = encode(block, tokenizer, layout)
-            arrays["is_real_example"] = np.ones(windows.sum(), np.int32)
-            cut += np.count_nonzero(counts.is_cut)
-            ids = arrays["input_ids"][arrays["input_mask"] == 0]
-            is_special = np.isin(ids, [tokenizer.sep_id, tokenizer.cls_id])
-            pieces += np.count_nonzero(~is_special)
-            unknown += np.count_nonzero(ids == tokenizer.unk_id)
-            serialized = to_bytes.encode(arrays)
-            count += len(serialized)
-            f.writelines(map(record_files.frame, serialized))
-    if unknown > _NOTED * pieces:
-        what = (
-            "of the pieces are unknown to the vocabulary; is it one of this language?"
-        )
-        _log.warning("note: train: %.1f %% %s", 100 * unknown / pieces, what)
-    if cut > _NOTED * len(rows):
-        ratio = 100 * cut / len(rows)
-        _log.warning("note: train: %.1f %% of %s", ratio, CUT_WORDS)
-    return Records(path, count)
 
 
 # ---- batches in memory
