@@ -9,7 +9,7 @@ from helpers.tasks import settings, write
 from xlnet.finetuning.verdict import MOST_LINES, Evidence, verdict
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.tasks import known
-from xlnet.tasks.results import best_threshold, constant_answer
+from xlnet.tasks.results import best_threshold
 from xlnet.tasks.task import Row
 
 STEPS = 100
@@ -51,7 +51,6 @@ def seen_of(task, labels, values, losses, *, rate=1e-3, threshold=0.5, **changes
         values=values,
         threshold=threshold,
         result=task.evaluate(values, gold, threshold),
-        constant=constant_answer(task, rows, threshold),
         evaluations=[dict(step=50, loss=0.5), dict(step=100, loss=0.4)],
         best_step=100,
         curve=curve(losses, rate),
@@ -200,7 +199,6 @@ def test_predictions_that_are_no_numbers(tmp_path):
             values=[["a", "b"], ["c"]],
             threshold=0.5,
             result={"f1": f1},
-            constant=None,
             evaluations=[],
             best_step=100,
             curve=curve(LEARNED),

@@ -97,10 +97,17 @@ class TaskData:
             rows_of[part] = self._read[part, need_labels]
         return rows_of
 
+    def of_train_file(self) -> Sequence[Row]:
+        """The rows of the train file, without those that are held out."""
+        return self.of_split("train", need_labels=True)["train"]
+
     def to_train(self) -> Sequence[Row]:
         """The rows to train on, made by the reader of those of the train file."""
-        rows = self.of_split("train", need_labels=True)["train"]
-        return self._task.training_rows(rows, self._settings.seed)
+        return self._task.training_rows(self.of_train_file(), self._settings.seed)
+
+    def to_evaluate(self) -> dict[str, Sequence[Row]]:
+        """The rows of each file of `eval_split`, as of `of_split`."""
+        return self.of_split(self._settings.eval_split, need_labels=True)
 
     def to_predict(self) -> dict[str, Sequence[Row]]:
         """The rows of each file of `predict_file`, or else of `predict_split`, as of `of_split`."""

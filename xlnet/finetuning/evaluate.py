@@ -20,7 +20,6 @@ from xlnet.runs import run_document
 from xlnet.runs.task_settings import read_model
 from xlnet.settings.training import BEST, RESULTS
 from xlnet.support import files
-from xlnet.support.errors import wrong
 from xlnet.tasks import results
 from xlnet.tasks.contract import Predictions
 from xlnet.tasks.files import forms
@@ -87,7 +86,7 @@ class Evaluator:
         best_step, _ = self._best()
         self._predicted = [known for known in self._predicted if known[0] == best_step]
         of_files = []
-        for split, rows in self._data.of_split(self._settings.eval_split, True).items():
+        for split, rows in self._data.to_evaluate().items():
             of_files.append(self._evaluate(split, rows, step, prefix)[0])
         result = results.mean(self._task, of_files)
         if self._chooses_threshold:
@@ -115,7 +114,7 @@ class Evaluator:
         to `eval_results_<split>.json`, with a table of the labels."""
         task, settings = self._task, self._settings
         is_kept = settings.predict_dir or files.is_writable(settings.model_dir)
-        for split, rows in self._data.of_split(settings.eval_split, True).items():
+        for split, rows in self._data.to_evaluate().items():
             checkpoints: list[dict[str, Any]] = []
             values = []
             for step, prefix in self._checkpoints():
@@ -144,17 +143,16 @@ class Evaluator:
         settings, task = self._settings, self._task
         rows: Sequence[Row] = ()
         train_rows: Sequence[Row] = ()
-        name, values, result, constant = settings.eval_split, None, {}, None
+        name, values, result = settings.eval_split, None, {}
         step, prefix = self._best()
         if settings.do_eval or settings.eval_steps != 0 and self._data.can_evaluate():
             # Of several files the first.
-            split, rows = next(iter(self._data.of_split(name, True).items()))
+            split, rows = next(iter(self._data.to_evaluate().items()))
             predictions = self._predictions(split, rows, step, prefix)
             name, values = self._name_of(split), predictions.values
             result = results.score(task, predictions, rows, self._threshold)
-            constant = results.constant_answer(task, rows, self._threshold)
         if settings.do_train:
-            train_rows = self._data.of_split("train", True)["train"]
+            train_rows = self._data.of_train_file()
         while_training = best_checkpoint.BestCheckpoint(
             settings.model_dir, task.metrics[0]
         )
@@ -169,7 +167,6 @@ class Evaluator:
             values,
             self._threshold,
             result,
-            constant,
             while_training.evaluations,
             step,
             verdict.read_curve(settings.model_dir),

@@ -49,7 +49,7 @@ def fine_tune(
 
     # Read all files before any work: bad rows are found first. Then train, evaluate and predict.
     if settings.do_eval:
-        data.of_split(settings.eval_split, need_labels=True)  # which keeps them
+        data.to_evaluate()  # which keeps them
     to_predict = data.to_predict() if settings.do_predict else {}
     evaluator = Evaluator(run)
     with contextlib.ExitStack() as stack:

@@ -119,7 +119,7 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
         devices.replicas * settings.grad_accum_steps,
     )
     given = settings  # as they are kept: lengths in epochs
-    labelled = data.of_split("train", need_labels=True)["train"]
+    labelled = data.of_train_file()
     if not data.can_evaluate():
         _log.warning(
             "note: there is no file %s to evaluate on while training",
@@ -135,7 +135,7 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
         )
     evaluated = {}
     if settings.eval_steps or settings.do_eval:
-        evaluated = data.of_split(settings.eval_split, need_labels=True)
+        evaluated = data.to_evaluate()
     note_repeated_texts(labelled, evaluated)
     class_weights = None
     if settings.class_weights:

@@ -136,8 +136,7 @@ class FineTuningRun(TaskRun, TrainingRun):
             held_out = f"; {count:,} more of the file held out as dev"
         labels = "scores"
         if task.labels:
-            rows = data.of_split("train", need_labels=True)["train"]
-            labels = task.counts_in_words(rows)
+            labels = task.counts_in_words(data.of_train_file())
         epochs = (
             self.optimization.train_steps * settings.train_batch_size / len(self.rows)
         )

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xlnet.settings.training import JOURNAL_NAME
-from xlnet.tasks import known
+from xlnet.tasks import known, results
 from xlnet.tasks.contract import Task
 from xlnet.tasks.task import Row
 
@@ -42,7 +42,6 @@ class Evidence(NamedTuple):
       values: the predictions of the best checkpoint for `rows`, as in `contract.Predictions`.
       threshold: as for `Task.decide`.
       result: the metrics of the predictions, by name.
-      constant: those of the constant answer; None: there is none.
       evaluations: those while training, the oldest first: dicts of step, loss and metrics.
       best_step: the step of the checkpoint.
       curve: the training, as of `read_curve`.
@@ -58,7 +57,6 @@ class Evidence(NamedTuple):
     values: Any
     threshold: float
     result: dict[str, Any]
-    constant: dict[str, Any] | None
     evaluations: Sequence[dict[str, Any]]
     best_step: int
     curve: Sequence[dict[str, float]]
@@ -112,7 +110,8 @@ def verdict(seen: Evidence) -> list[str]:
 def _metric(seen: Evidence) -> tuple[str, bool]:
     """The line of the main metric, and whether it is better than that of the constant answer."""
     name = seen.task.metrics[0]
-    reference = (seen.constant or {}).get(name, math.nan)
+    constant = results.constant_answer(seen.task, seen.rows, seen.threshold)
+    reference = (constant or {}).get(name, math.nan)
     low, high = _interval(seen)
     line = f"{seen.split}: {name} {seen.result[name]:.4f}"
     if low < high:
