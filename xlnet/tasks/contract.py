@@ -34,11 +34,16 @@ from typing import Any
 import numpy as np
 
 from xlnet.corpus.record_files import Feature
-from xlnet.corpus.tokenizer import is_text
 from xlnet.support.errors import wrong
 from xlnet.tasks import encoding, metrics
-from xlnet.tasks.files.forms import composed, parsed, to_number, to_text
-from xlnet.tasks.files.parsing import NOT_TEXT, TableReader
+from xlnet.tasks.files.forms import (
+    composed,
+    parsed,
+    require_text,
+    to_number,
+    to_text,
+)
+from xlnet.tasks.files.parsing import TableReader
 from xlnet.tasks.metrics import Metric
 from xlnet.tasks.task import Choice, Label, Labels, Names, Row
 
@@ -439,8 +444,7 @@ _FIRST = {"numbers": 1, "indices": 0}  # the labels of choices that are no lette
 
 def known_name(task: Task, name: str) -> str:
     """The name of a label; any text is one of a task that does not know its labels yet: ()."""
-    if not is_text(name):
-        raise ValueError(NOT_TEXT)
+    require_text(name)
     names = task.labels
     if names and name not in (*names, *task.published.skipped_labels):
         flag = "; --label_form" if task.columns.choices else ""
@@ -478,7 +482,7 @@ class Classification(Task):
 
     def parse_label(self, cells: list) -> Any:
         """One name."""
-        column, cell = self.columns.label[0], cells[0] if cells else None
+        column, cell = self.columns.label[0], cells[0]
         text = composed(to_text(cell, column).strip())
         if isinstance(cell, list):
             raise ValueError(
@@ -526,7 +530,7 @@ class MultiLabel(Classification):
         """Any number of names, sorted: those between separators in a cell, those of a list, or, of
         several columns, those with 1 and not 0."""
         columns = self.columns.label
-        if not cells or cells[0] is None:
+        if cells[0] is None:
             raise ValueError(f"no '{columns[0]}'")
         if len(columns) > 1:
             return _with_one(columns, cells)
@@ -610,7 +614,7 @@ class Regression(Task):
     def parse_label(self, cells: list) -> Any:
         """A number that fits into a record."""
         column = self.columns.label[0]
-        text = to_text(cells[0]).strip() if cells else ""
+        text = to_text(cells[0]).strip()
         score = to_number(text)
         if not abs(score) <= _HIGHEST:  # nan, too
             expected = f"a number of at most {_HIGHEST:.6g}"

@@ -32,6 +32,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import IO, Any, cast
 
+from xlnet.corpus.tokenizer import is_text
 from xlnet.support import errors, files
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.task import Form, TaskFields
@@ -277,6 +278,13 @@ def to_text(value: Any, column: str = "") -> str:
         found = "an object" if isinstance(value, dict) else "a list of lists"
         raise ValueError(f"column '{column}' has {found}, expected texts or numbers")
     return "" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def require_text(text: str) -> None:
+    """Raises ValueError for a text of bytes that are not of the encoding, or of lone escapes."""
+    if not is_text(text):
+        what = "found bytes or escapes that are no characters"
+        raise ValueError(f"{what}, expected UTF-8; --encoding")
 
 
 def composed(text: str) -> str:

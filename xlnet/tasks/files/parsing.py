@@ -15,14 +15,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from xlnet.corpus.tokenizer import is_text
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.files import forms
 from xlnet.tasks.task import CUSTOM, InlineExample, Row, TaskFields
 
 _log = logging.getLogger(__name__)
 
-NOT_TEXT = "found bytes or escapes that are no characters, expected UTF-8; --encoding"
 LISTED = 20  # errors that are shown
 
 # ---- the rows of splits
@@ -34,7 +32,7 @@ def read_parts(
     """The rows of a part, "train" or one file of a split, and of the part that is read with it, if
     dev is held out of the train file."""
     share, by_split = task.files.dev_share, task.files.by_split
-    is_held_out = part in ("train", "dev") and share > 0 and "dev" not in by_split
+    is_held_out = part in ("train", "dev") and share > 0
     file = "train" if is_held_out else part
     path = forms.require_file(data_dir, by_split[file], file)
     if file != "train":
@@ -291,8 +289,7 @@ class TableReader(TaskFields):
         query = forms.to_text(cells.get(columns.query)) or None
         group = forms.to_text(cells.get(columns.group)) or None
         name = forms.to_text(id)
-        if not is_text(name + (query or "")):
-            raise ValueError(NOT_TEXT)
+        forms.require_text(name + (query or ""))
         label = None
         try:
             named = (*columns.label, *columns.choices)
@@ -324,6 +321,5 @@ class TableReader(TaskFields):
                 raise ValueError("the second text is empty")
         pairs = self.parse_pairs(text_a, text_b, choices)
         for first, second in pairs:
-            if not is_text(first or "") or not is_text(second or ""):
-                raise ValueError(NOT_TEXT)
+            forms.require_text((first or "") + (second or ""))
         return pairs

@@ -42,9 +42,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import regex
 
-from xlnet.corpus.tokenizer import UNSPACED, is_text
+from xlnet.corpus.tokenizer import UNSPACED
 from xlnet.tasks.files import forms
-from xlnet.tasks.files.parsing import NOT_TEXT
 from xlnet.tasks.task import Columns, Form
 
 OUTSIDE = "O"
@@ -104,8 +103,7 @@ def sentence_of(cells: dict[str, Any], key: str) -> Sentence:
     """The sentence of an object, which has a text with a word or more, or a list of words, none of
     them empty, under a key; raises ValueError."""
     line = json.dumps(cells, ensure_ascii=False)
-    if not is_text(line):
-        raise ValueError(NOT_TEXT)
+    forms.require_text(line)
     text, places = "", []
     words: Any = cells.get(key)
     if isinstance(words, str):
@@ -247,12 +245,6 @@ def _entities(
 # ---- tags
 
 
-def split(tag: str) -> tuple[str, str]:
-    """(prefix, label) of a tag; label "" for "O" and a prefix alone."""
-    prefix, _, label = tag.partition("-")
-    return prefix, label
-
-
 def _join(prefix: str, label: str) -> str:
     return f"{prefix}-{label}" if label else prefix
 
@@ -271,7 +263,7 @@ def spans(tags: Sequence[str], scheme: str) -> list[TagSpan]:
     found: list[TagSpan] = []
     begin, open_label = 0, None  # the entity that the word before belongs to
     for i, tag in enumerate([*tags, OUTSIDE]):
-        prefix, label = split(tag)
+        prefix, _, label = tag.partition("-")  # label "": a prefix alone
         is_outside = tag == OUTSIDE
         ends_before = is_outside or prefix in _BEGIN or label != open_label
         if open_label is not None and ends_before:
@@ -305,7 +297,7 @@ def all_tags(tags: Iterable[str], scheme: str) -> tuple[str, ...]:
     if scheme == PLAIN:
         return tuple(sorted(set(tags)))
     found = [OUTSIDE]
-    labels = {split(tag)[1] for tag in tags if tag != OUTSIDE}
+    labels = {tag.partition("-")[2] for tag in tags if tag != OUTSIDE}
     for label in sorted(labels):
         for prefix in dict.fromkeys(_PREFIXES[scheme]):
             found.append(_join(prefix, label))
