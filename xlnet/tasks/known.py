@@ -57,30 +57,28 @@ def _read_tasks() -> dict[str, Task]:
             pattern = json.dumps([name, {**group["common"], **entry}])
             for language in entry.get("languages", [""]):
                 filled = pattern.replace("{language}", language)
-                its_name, fields = json.loads(filled, object_hook=_with_tuples)
-                files = fields["files"]
-                forms_of_files = {}
-                for key, form in files.get("forms", {}).items():
-                    forms_of_files[key] = Form(**form)
-                form = Form(**files.get("form", {}))
-                files.update(form=form, forms=forms_of_files)
+                its_name, fields = json.loads(filled, object_hook=_as_fields)
                 task = TASK_TYPES[fields["type"]](
                     its_name,
                     Columns(**fields["columns"]),
                     fields["labels"],
                     fields["metrics"],
-                    Files(**files),
+                    Files(**fields["files"]),
                     Published(**fields.get("published", {})),
                 )
                 tasks[its_name] = task.with_options(**fields.get("options", {}))
     return tasks
 
 
-def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:
-    """An object of JSON with tuples in place of its lists."""
+def _as_fields(values: dict[str, Any]) -> dict[str, Any]:
+    """An object of JSON with tuples in place of its lists, and forms of files as `Form`s."""
     for name, value in values.items():
         if isinstance(value, list):
             values[name] = tuple(value)
+        if name == "form":
+            values[name] = Form(**value)
+        if name == "forms":
+            values[name] = {key: Form(**form) for key, form in value.items()}
     return values
 
 
