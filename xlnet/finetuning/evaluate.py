@@ -14,7 +14,7 @@ from xlnet.engine import best_checkpoint, checkpoint
 from xlnet.engine.session import RestoredSession
 from xlnet.finetuning import verdict
 from xlnet.finetuning.data import CUT_WORDS
-from xlnet.finetuning.model import Predictor, join
+from xlnet.finetuning.model import Predictor
 from xlnet.finetuning.run import TaskRun
 from xlnet.runs import run_document
 from xlnet.runs.task_settings import read_model
@@ -245,7 +245,7 @@ class Evaluator:
             for outputs in self._predictor.outputs(rows):
                 parts.append(outputs)
                 add(int(outputs["is_first"].sum()))
-        predictions, counts = join(parts, self._run.model.tuned)
+        predictions, counts = self._predictor.join(parts)
         cut = int(counts.is_cut.sum())
         is_noted = any(name == split for split, _ in self._reported)  # with metrics
         if cut and not is_noted:

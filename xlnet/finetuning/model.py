@@ -83,12 +83,12 @@ class TaskModel:
         # The choices of an example, one after the other: [B*C,T].
         count = task.num_choices(is_training)
         texts = []
-        for name in ("input_ids", "segment_ids", "input_mask"):
+        for name in IDS:
             x = features[name]
             if count > 1:
                 x = tf.reshape(x, [-1, modeling.shape_of(x)[1] // count])
             texts.append(x)
-        ids, segments, padding = texts
+        ids, padding, segments = texts
         # Read at once: each token sees all others.
         sequence = modeling.transformer_xl(
             self.config,
@@ -174,9 +174,22 @@ class Predictor:
 
         self._copies = restored.copies("task", build)
 
+    def join(self, parts: Sequence[Arrays]) -> tuple[Predictions, TokenCounts]:
+        """The predictions of n rows, and the counts of their tokens, int [n], from the outputs of
+        their batches."""
+        outputs = in_order(parts)
+        starts = np.flatnonzero(outputs.pop("is_first"))
+        read, total = outputs.pop("tokens_read"), outputs.pop("tokens")
+        counts = TokenCounts(read[starts], total[starts])
+        # A row may have several records; the task's `join` makes one prediction of their outputs.
+        windows = np.diff(starts, append=len(outputs["loss"]))  # records of each row
+        has_windows = encoding.has_windows(self._tuned.layout)
+        predictions = self._tuned.task.join(outputs, windows if has_windows else None)
+        return predictions, counts
+
     def values(self, rows: Sequence[Row]) -> tuple[Any, TokenCounts]:
         """The `Predictions.values` of n rows, and the counts of their tokens, int [n]."""
-        predictions, counts = join(list(self.outputs(rows)), self._tuned)
+        predictions, counts = self.join(list(self.outputs(rows)))
         return predictions.values, counts
 
     def outputs(self, rows: Sequence[Row]) -> Iterator[Arrays]:
@@ -209,25 +222,6 @@ class Predictor:
             ):
                 yield dict(batch, index=begin + numbers)
             begin += windows.sum()
-
-
-# ---- outputs of batches to predictions of rows
-
-
-def join(
-    parts: Sequence[Arrays], tuned: FineTunedTask
-) -> tuple[Predictions, TokenCounts]:
-    """The predictions of n rows, and the counts of their tokens, int [n], from the outputs of their
-    batches, as of `Predictor.outputs`."""
-    outputs = in_order(parts)
-    starts = np.flatnonzero(outputs.pop("is_first"))
-    read, total = outputs.pop("tokens_read"), outputs.pop("tokens")
-    counts = TokenCounts(read[starts], total[starts])
-    # A row may have several records; the task's `join` makes one prediction of their outputs.
-    windows = np.diff(starts, append=len(outputs["loss"]))  # records of each row
-    has_windows = encoding.has_windows(tuned.layout)
-    predictions = tuned.task.join(outputs, windows if has_windows else None)
-    return predictions, counts
 
 
 def in_order(parts: Sequence[Arrays]) -> Arrays:

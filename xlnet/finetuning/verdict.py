@@ -322,8 +322,8 @@ def _labelled(seen: Evidence) -> np.ndarray | None:
     """Whether each row has each label, [n,L]; None: there are no rows, the predictions are not the
     probabilities of these labels, or they name answers, of which a row may have fewer."""
     task, gold = seen.task, _gold(seen)
-    is_of_labels = task.labels and tuple(task.probabilities) == task.labels
-    if not seen.rows or gold is None or not is_of_labels or task.columns.choices:
+    has_labels = bool(task.labels) and not task.columns.choices
+    if not seen.rows or gold is None or not has_labels:
         return None
     return _indicators(task, gold)
 

@@ -32,7 +32,7 @@ def accuracy(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> f
 
 def f1(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     """F1 of the second label; undefined if it is neither true nor predicted."""
-    return _f1(np.equal(labels, POSITIVE), np.equal(decisions, POSITIVE), "binary")
+    return _f1(labels, decisions, "binary")
 
 
 def macro_f1(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:

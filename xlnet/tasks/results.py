@@ -41,7 +41,7 @@ def constant_answer(task: Task, rows: Sequence[Row], threshold: float) -> dict |
     if names and gold.ndim == 1:
         answer = np.bincount(gold, minlength=len(names)) / len(gold)
     values = np.broadcast_to(answer, (len(gold), *np.shape(answer)))
-    if names and gold.ndim > 1:
+    if gold.ndim > 1:
         threshold = best_threshold(values, gold)
     return task.evaluate(values, gold, threshold)
 

@@ -152,10 +152,8 @@ class Spans(Task):
             tokens.append(len(query) + pieces)
             query = query[: self.options.max_query_length]
             tokens_read.append(len(query) + pieces)
-            first, last = 0, -1  # there is no answer, or where it is is not known
-            start, end = answers.position_of(row)
-            if start >= 0:
-                first, last = piece_span(paragraph, start, end)
+            # (0, -1) where there is no answer, or where it is is not known.
+            first, last = piece_span(paragraph, *answers.position_of(row))
             room = length - len(query) - QUESTION_SPECIAL_TOKENS
             windows = encoding.windows_of(pieces, room, self.options.doc_stride)
             counts.append(len(windows))
