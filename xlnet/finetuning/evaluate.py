@@ -73,10 +73,10 @@ class Evaluator:
 
     def _checkpoints(self) -> list[tuple[int, str]]:
         """(step, prefix) of the checkpoints to evaluate, the newest last."""
-        if not self._settings.eval_all_ckpt:
-            return [self._best()]
-        # The checkpoint that best/ is of may have been removed, as only the last ones are kept.
-        found = [self._best(), *checkpoint.all_prefixes(self._settings.model_dir)]
+        found = [self._best()]
+        if self._settings.eval_all_ckpt:
+            # The checkpoint that best/ is of may have been removed, as only the last ones are kept.
+            found += checkpoint.all_prefixes(self._settings.model_dir)
         return sorted(dict(found).items())
 
     def evaluate_step(self, step: int, prefix: str | None) -> dict[str, Any]:

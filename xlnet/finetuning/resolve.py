@@ -128,10 +128,10 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
         settings = dataclasses.replace(settings, eval_steps=0)
     settings = in_steps(settings, len(rows), optimization.train_steps)
     if settings.train_batch_size > len(rows):
-        found = settings.train_batch_size, len(rows)
         _log.warning(
             "note: train_batch_size is %d, of %d rows: an epoch is less than a step",
-            *found,
+            settings.train_batch_size,
+            len(rows),
         )
     evaluated = {}
     if settings.eval_steps or settings.do_eval:

@@ -221,10 +221,8 @@ class Ranking(Regression):
             elif text_b is None:
                 yield place, f"document '{document}' is not in {_TEXTS['document']}"
             else:
-                row = {columns.query: query, columns.id: document}
-                row[columns.text_a[0]], row[columns.text_b[0]] = text_a, text_b
-                row[columns.label[0]] = cells.get("relevance")
-                yield place, row
+                values = query, document, text_a, text_b, cells.get("relevance")
+                yield place, dict(zip(named, values))
 
     def read(self, path: str, need_labels: bool) -> Sequence[Row]:
         if not need_labels or forms.declared_form(self, path).name != "run":

@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from xlnet.support.errors import UserError, wrong
@@ -223,7 +223,7 @@ class TableReader(TaskFields):
         for what, count in left_out.items():
             _log.info("%s is read without %s %s", path, f"{count:,}", what)
         if names:
-            self._check_columns(path, need_labels, list(names))
+            self._check_columns(path, need_labels, names)
         if errors:
             # Official files may have bad rows, which the authors of the set left out, too.
             skips = self.files.skips_errors or self.published.has_broken_rows
@@ -242,7 +242,7 @@ class TableReader(TaskFields):
         return ""
 
     def _check_columns(
-        self, path: str, need_labels: bool, names: Sequence[str]
+        self, path: str, need_labels: bool, names: Collection[str]
     ) -> None:
         """Raises UserError unless there is each column that is needed."""
         columns = self.columns

@@ -398,11 +398,10 @@ class Spans(Task):
                 scores = [span.start_log_prob + span.end_log_prob for span in best]
                 for i, ratio in enumerate(special.softmax(scores).tolist()):
                     best[i] = best[i]._replace(probability=ratio)
-            answer = Answer("", None, None, tuple(best), null)
+            answer: tuple = "", None, None
             if best and null <= threshold:
-                text, start, end = best[0][:3]
-                answer = answer._replace(text=text, start=start, end=end)
-            answers_of.append(answer)
+                answer = best[0][:3]  # its text, start and end
+            answers_of.append(Answer(*answer, tuple(best), null))
         return answers_of
 
     def prediction_files(

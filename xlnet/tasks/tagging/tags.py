@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -84,7 +84,7 @@ class Tagging(Task):
         return sentences.read(path, declared_form(self, path), columns)
 
     def _check_columns(
-        self, path: str, need_labels: bool, names: Sequence[str]
+        self, path: str, need_labels: bool, names: Collection[str]
     ) -> None:
         """Each sentence has cells of its own."""
 
