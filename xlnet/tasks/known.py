@@ -230,23 +230,29 @@ def _type_of_own(settings: Any, stored: dict) -> type[Task]:
     return _OF_FLAG[chosen[0]] if chosen else Classification
 
 
+# The flags of several columns, by the fields of `Columns`.
+_COLUMN_FLAGS = {
+    "text_a": "text_a_column",
+    "text_b": "text_b_column",
+    "label": "label_column",
+    "choices": "choice_columns",
+}
+
+
 def _own_task(settings: Any, stored: dict) -> Task:
     its_type = _type_of_own(settings, stored)
-    named: dict[str, tuple] = {}
-    for flag in ("text_a_column", "text_b_column", "label_column", "choice_columns"):
+    named: dict[str, Any] = {}
+    for field, flag in _COLUMN_FLAGS.items():
         given = getattr(settings, flag)
-        named[flag] = names_in(given)
-        if given is not None and not named[flag]:
+        named[field] = names = names_in(given)
+        if given is not None and not names:
             raise wrong(flag, f"'{given}'", "the name of a column")
-        if len(set(named[flag])) < len(named[flag]) and flag != "text_a_column":
+        if len(set(names)) < len(names) and field != "text_a":
             raise wrong(flag, f"'{given}'", "columns that differ")
     columns = Columns(
-        named["text_a_column"],
-        named["text_b_column"],
-        named["label_column"],
+        **named,
         id=settings.id_column,
         id_required=settings.requires_id,
-        choices=named["choice_columns"],
         query=settings.query_id_column,
         group=settings.group_column,
         label_form=settings.label_form,

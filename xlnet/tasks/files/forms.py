@@ -413,18 +413,14 @@ def stem(path: str) -> str:
     return os.path.splitext(path.removesuffix(".gz"))[0]
 
 
-def extension(path: str) -> str:
-    """The extension of a file, in lower case, before the .gz of a compressed file."""
-    return os.path.splitext(path.removesuffix(".gz"))[1][1:].lower()
-
-
 # --- The declared form of a file
 
 
 def declared_form(task: TaskFields, path: str) -> Form:
     """How a file is written: by the first of a flag for all files, the task for files of this name
     or extension, the extension, and the task. Its `name` is None if nothing says it."""
-    name: str | None = extension(path)
+    extension = os.path.splitext(path.removesuffix(".gz"))[1]
+    name: str | None = extension[1:].lower()
     of_names, columns = task.files.forms, task.columns
     by_name = of_names.get(os.path.basename(path)) or of_names.get(f".{name}")
     form = by_name or task.files.form

@@ -398,10 +398,10 @@ class Spans(Task):
                 scores = [span.start_log_prob + span.end_log_prob for span in best]
                 for i, ratio in enumerate(special.softmax(scores).tolist()):
                     best[i] = best[i]._replace(probability=ratio)
-            answer: tuple = "", None, None
+            text, start, end = "", None, None
             if best and null <= threshold:
-                answer = best[0][:3]  # its text, start and end
-            answers_of.append(Answer(*answer, tuple(best), null))
+                text, start, end = best[0][:3]
+            answers_of.append(Answer(text, start, end, tuple(best), null))
         return answers_of
 
     def prediction_files(
