@@ -1,9 +1,9 @@
 """What a task is: its declared fields (`tasks.task`), the reading of its files (`files.parsing`),
 and the methods of its type, a subclass of `Task` here.
 
-In this order: rows to records; the output layer with its loss and its outputs;
-predictions, metrics, tables and files. A type is given to `xlnet.tasks.register`. Behind `Task` are
-the types whose examples are rows of a table:
+In this order: labels and decisions; files to records; the output layer with its loss and its
+outputs; predictions, metrics, tables and files. A type is given to `xlnet.tasks.register`. Behind
+`Task` are the types whose examples are rows of a table:
 
 | type | label of a row | output | loss | decision | first metric |
 |---|---|---|---|---|---|

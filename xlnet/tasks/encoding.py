@@ -200,15 +200,15 @@ def arrays_of(
     pairs: list[tuple] = []  # of all choices of all records
     counts, tokens_read, tokens = [], [], []  # of each row
     for choices in rows:
-        windows_of, total = [], 0
+        of_choices, total = [], 0  # the windows of each choice
         for _, text_b in choices:
             ids_a = next(ids)
             ids_b = None if text_b is None else next(ids)
             total += len(ids_a) + len(ids_b or ())
-            windows_of.append(fit_to_length(ids_a, ids_b, layout))
-        count = max(map(len, windows_of))
+            of_choices.append(fit_to_length(ids_a, ids_b, layout))
+        count = max(map(len, of_choices))
         for number in range(count):
-            pairs += [_nth(windows, number) for windows in windows_of]
+            pairs += [_nth(windows, number) for windows in of_choices]
         # Several windows have all of the text together; a single one may have lost some of it.
         read = total
         if count == 1:
