@@ -313,7 +313,7 @@ def test_a_line_of_text_is_all_of_the_columns_that_are_joined(tmp_path):
     write(tmp_path, "x.txt", "a b\tc", "d\te")
     columns = Columns(("title", "body"), ("question", "more"), ("label",))
     task = dataclasses.replace(TASKS["mrpc"], columns=columns)
-    task = task.with_files(declared={"name": "text"})
+    task = task.with_files(declared=Form("text"))
     rows = parsing.read_to_predict(task, str(tmp_path / "x.txt"))
     assert [row.pairs for row in rows] == [(("a b", "c"),), (("d", "e"),)]
 

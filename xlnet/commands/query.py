@@ -1,6 +1,5 @@
 """Programs that query a pretrained model: xlnet fill and generate, and what they share."""
 
-import dataclasses
 import itertools
 import json
 from collections.abc import Iterable, Iterator

@@ -345,18 +345,17 @@ def _with_files(task: Task, settings: Any, stored: dict) -> Task:
     )
 
 
-def _declared_form(settings: Any) -> dict[str, Any]:
-    """What flags say of the form of the files: fields of `Form`."""
-    declared: dict[str, Any] = {}
-    if settings.input_format:
-        declared["name"] = settings.input_format
-    for name in ("delimiter", "quoting", "header", "encoding"):
-        value = getattr(settings, name)
-        if value is not None:
-            declared[name] = value
-    delimiter = declared.get("delimiter", ",")
+def _declared_form(settings: Any) -> Form:
+    """What flags say of the form of the files."""
+    delimiter = settings.delimiter
     if delimiter in ("tab", "\\t"):
-        declared["delimiter"] = "\t"
-    elif len(delimiter) != 1 or delimiter in '"\r\n':
+        delimiter = "\t"
+    elif delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise wrong("delimiter", f"'{delimiter}'", "one character, or tab")
-    return declared
+    return Form(
+        settings.input_format,
+        delimiter,
+        settings.quoting,
+        settings.header,
+        encoding=settings.encoding,
+    )

@@ -96,7 +96,7 @@ class Files:
         A split of several files has a name for each, such as dev_matched.
       form: how the files are written.
       forms: the same for files of one name, or of one extension: "test.tsv", ".json".
-      declared: what flags say of the form of all files, by the names of its fields.
+      declared: what flags say of the form of all files.
       directory_form: the form of a directory in place of a file, "folders" or "race".
       dev_share: the fraction of the training rows that is held out as dev.
       skips_errors: whether rows to train on that cannot be read are left out and counted.
@@ -107,7 +107,7 @@ class Files:
     )
     form: Form = Form()
     forms: Mapping[str, Form] = dataclasses.field(default_factory=dict)
-    declared: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    declared: Form = Form()
     directory_form: str | None = None
     dev_share: float = 0.0
     skips_errors: bool = False

@@ -427,7 +427,11 @@ def declared_form(task: TaskFields, path: str) -> Form:
     says_nothing = name in ("", "txt")
     if says_nothing or (by_name and by_name.name):
         name = form.name
-    form = dataclasses.replace(form, **{"name": name, **task.files.declared})
+    declared: dict[str, Any] = {"name": name}
+    for field, value in vars(task.files.declared).items():
+        if value not in (None, ()):
+            declared[field] = value
+    form = dataclasses.replace(form, **declared)
     if form.name != "text":
         return form
     # Lines of text have no names. Where several columns would be joined to a text, the line has all
