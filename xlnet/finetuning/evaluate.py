@@ -55,7 +55,7 @@ class Evaluator:
         own = os.path.join(settings.model_dir, RESULTS)
         self._directory = settings.predict_dir or own
         # The threshold is that of a flag, or else the one that this training chooses for several
-        # labels (see `_evaluate` and `keep_threshold`), or that of the model.
+        # labels (see `_evaluate_split` and `keep_threshold`), or that of the model.
         self._threshold = settings.threshold
         is_open = settings.do_train and settings.predict_threshold is None
         has_several = self._task.has_threshold and bool(self._task.label_shape)
@@ -87,7 +87,7 @@ class Evaluator:
         self._predicted = [known for known in self._predicted if known[0] == best_step]
         of_files = []
         for split, rows in self._data.to_evaluate().items():
-            of_files.append(self._evaluate(split, rows, step, prefix)[0])
+            of_files.append(self._evaluate_split(split, rows, step, prefix)[0])
         result = results.mean(self._task, of_files)
         if self._chooses_threshold:
             result[_CHOSEN] = of_files[0][_CHOSEN]
@@ -118,7 +118,7 @@ class Evaluator:
             checkpoints: list[dict[str, Any]] = []
             values = []
             for step, prefix in self._checkpoints():
-                result, predictions = self._evaluate(split, rows, step, prefix)
+                result, predictions = self._evaluate_split(split, rows, step, prefix)
                 checkpoints.append(dict(step=step, **result))
                 values.append(predictions.values)
             best = best_checkpoint.best_evaluation(
@@ -177,7 +177,7 @@ class Evaluator:
         for line in verdict.verdict(seen):
             _log.info("verdict: %s", line)
 
-    def _evaluate(
+    def _evaluate_split(
         self, split: str, rows: Sequence[Row], step: int, prefix: str
     ) -> tuple[dict[str, Any], Predictions]:
         """The metrics and predictions of a checkpoint for the rows of a split; prints the metrics,

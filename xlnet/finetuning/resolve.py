@@ -74,7 +74,7 @@ def resolve(
         devices.connect(device, compiles_on_gpus=True),
         dataclasses.replace(document, program=settings.program),
     )
-    check(run)
+    check_run(run)
     return run
 
 
@@ -302,7 +302,7 @@ def check_files(tuned: FineTunedTask, data: TaskData) -> None:
     files.check_output(settings.output, read)
 
 
-def check(run: TaskRun) -> None:
+def check_run(run: TaskRun) -> None:
     """Raises UserError for settings that contradict the network, the task or the devices, and for
     a model directory or initial weights of something else than this run."""
     # The settings.

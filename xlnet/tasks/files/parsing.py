@@ -106,9 +106,8 @@ def _digest(text: str) -> int:
 
 def read_to_predict(task: TableReader, path: str) -> Sequence[Row]:
     """The rows of a file to predict, labelled or not: as many as the file has records."""
-    for each in forms.each_path(path):
-        if forms.declared_form(task, each).name is None:
-            raise forms.unknown_form(each, None, task.accepted_forms)
+    if forms.declared_form(task, path).name is None:
+        raise forms.unknown_form(path, None, task.accepted_forms)
     kept = dataclasses.replace(task.published, rows_where={}, skipped_labels=())
     return dataclasses.replace(task, published=kept).read(path, False)
 

@@ -224,21 +224,22 @@ def _entities(
             start, end, label = parts
         # Example: in "Mr. Smith's" an entity from 4 to 9 overlaps only the word at 4.
         words = []
-        for index, (first, last) in enumerate(sentence.places):
-            if first < end and start < last:
+        for index, (word_start, word_end) in enumerate(sentence.places):
+            if word_start < end and start < word_end:
                 words.append(index)
         if not label or not words or not 0 <= start < end <= len(sentence.text):
             of_text = f"in a text of {len(sentence.text)} characters"
             expected = "[start, end, label] around a word; --label_column"
             raise ValueError(f"found {str(entity):.200} {of_text}, expected {expected}")
+        first, last = words[0], words[-1]
         if taken.intersection(words):
-            word = sentence.words[words[0]]
+            word = sentence.words[first]
             raise ValueError(f"found '{word}' in two entities, expected one")
         taken.update(words)
-        start = max(start, sentence.places[words[0]][0])
-        end = min(end, sentence.places[words[-1]][1])
+        start = max(start, sentence.places[first][0])
+        end = min(end, sentence.places[last][1])
         entities.append((start, end, label))
-        of_words.append((words[0], words[-1] + 1, label))
+        of_words.append((first, last + 1, label))
     return entities, of_words
 
 
