@@ -85,22 +85,17 @@ def default_rate(width: int, is_pretrained: bool) -> float:
 
 def verdict(seen: Evidence) -> list[str]:
     """The lines of the verdict."""
-    lines = []
-    is_better = False
-    wrong = ""
-    if seen.rows:
+    if not seen.rows:
+        fell = "the training loss fell, and no rows were evaluated"
+        lines = [_of_the_loss(seen, False) or fell, _limit(seen)]
+    else:
         metric, is_better = _metric(seen)
-        lines.append(metric)
-        if not is_better:
-            wrong = _rare_labels(seen)
-    wrong = wrong or _of_the_loss(seen, is_better)
-    if seen.rows:
+        wrong = "" if is_better else _rare_labels(seen)
+        wrong = wrong or _of_the_loss(seen, is_better)
         wrong = wrong or _overfitted(seen, is_better) or _never_predicted(seen)
         if not is_better:
             wrong = wrong or _not_told_apart(seen)
-    elif not wrong:
-        wrong = "the training loss fell, and no rows were evaluated"
-    lines += [wrong, _lacking(seen), _limit(seen)]
+        lines = [metric, wrong, _lacking(seen), _limit(seen)]
     return [line for line in lines if line][:MOST_LINES]
 
 
@@ -319,11 +314,11 @@ def _limit(seen: Evidence) -> str:
 
 
 def _labelled(seen: Evidence) -> np.ndarray | None:
-    """Whether each row has each label, [n,L]; None: there are no rows, the predictions are not the
-    probabilities of these labels, or they name answers, of which a row may have fewer."""
+    """Whether each row has each label, [n,L]; None: the predictions are not the probabilities of
+    labels, or they name answers, of which a row may have fewer."""
     task, gold = seen.task, _gold(seen)
     has_labels = bool(task.labels) and not task.columns.choices
-    if not seen.rows or gold is None or not has_labels:
+    if gold is None or not has_labels:
         return None
     return _indicators(task, gold)
 
