@@ -13,11 +13,9 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.engine.devices import (
     base_name,
-    mean_over_replicas,
-    replica_index,
     zeros,
 )
-from xlnet.engine.estimator import EstimatorSpec, TrainingRun
+from xlnet.engine.estimator import TrainingRun
 from xlnet.model import ops
 from xlnet.model.ops import Tensors
 from xlnet.settings.training import OptimizationSettings
@@ -268,27 +266,6 @@ def _state(name: str, value: float) -> tf.Variable:
         use_resource=True,
         aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
     )
-
-
-def training_step(run: TrainingRun, batch: Tensors) -> tuple[EstimatorSpec, Tensors]:
-    """A step of the replica whose graph is being built; and what `micro_batch_loss` keeps.
-
-    Args:
-      run: whose `micro_batch_loss` is minimized.
-      batch: this replica's part of the global batch, dict of tensors [b,...].
-    """
-    # Loss and gradients, of each micro-batch. In float16 the loss is scaled, since small gradients
-    # would become 0.
-    first_row = replica_index() * next(iter(batch.values())).shape.as_list()[0]
-    scale = LossScale() if run.network.precision == "fp16" else None
-    parts, xla = run.settings.grad_accum_steps, run.devices.xla
-    loss, gradients, kept = loss_and_gradients(run, batch, first_row, parts, scale, xla)
-    # Means over the replicas of all hosts.
-    *gradients, loss = mean_over_replicas([*gradients, loss])
-    # Clipping and update.
-    n_layer = run.config.n_layer
-    train_op, scalars = minimize(run.optimization, gradients, n_layer, scale)
-    return EstimatorSpec(loss, train_op, scalars), kept
 
 
 def gradients_of(loss: tf.Tensor, scale: LossScale | None = None) -> list[tf.Tensor]:

@@ -20,6 +20,7 @@ from xlnet.runs import run_document
 from xlnet.runs.task_settings import read_model
 from xlnet.settings.training import BEST, RESULTS
 from xlnet.support import files
+from xlnet.support.errors import wrong
 from xlnet.tasks import results
 from xlnet.tasks.contract import Predictions
 from xlnet.tasks.files import forms

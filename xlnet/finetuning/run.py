@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.corpus import input_pipeline
 from xlnet.engine import optimizer
-from xlnet.engine.devices import Devices
+from xlnet.engine.devices import Devices, mean_over_replicas, replica_index
 from xlnet.engine.estimator import EstimatorSpec, TrainingRun
 from xlnet.engine.optimizer import layer_of
 from xlnet.finetuning.data import Records, TaskData
@@ -73,8 +73,23 @@ class FineTuningRun(TaskRun, TrainingRun):
 
     def model_fn(self, features: Tensors) -> EstimatorSpec:
         """A training step on one replica; features: those of `batches`, [b,...]."""
-        spec, _ = optimizer.training_step(self, ops.on_device(features))
-        return spec
+        batch = ops.on_device(features)
+        # The index of the first example in the global batch.
+        first_row = replica_index() * batch["is_real_example"].shape.as_list()[0]
+        # Loss and gradients, of each micro-batch. In float16 the loss is scaled, since small
+        # gradients would become 0.
+        scale = optimizer.LossScale() if self.network.precision == "fp16" else None
+        parts, xla = self.settings.grad_accum_steps, self.devices.xla
+        loss, gradients, _ = optimizer.loss_and_gradients(
+            self, batch, first_row, parts, scale, xla
+        )
+        # Means over the replicas.
+        *gradients, loss = mean_over_replicas([*gradients, loss])
+        # Clipping and update.
+        update, scalars = optimizer.minimize(
+            self.optimization, gradients, self.config.n_layer, scale
+        )
+        return EstimatorSpec(loss, update, scalars)
 
     def micro_batch_loss(
         self, part: Tensors, first_row: Any

@@ -15,7 +15,7 @@ from xlnet.corpus.manifest import Manifest
 from xlnet.corpus.permutation import Permutation
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import optimizer
-from xlnet.engine.devices import mean_over_replicas
+from xlnet.engine.devices import mean_over_replicas, replica_index
 from xlnet.engine.estimator import EstimatorSpec, TrainingRun
 from xlnet.engine.recurrent_memory import Memory
 from xlnet.model import heads, ops, parameters, stateless_random
@@ -62,11 +62,22 @@ class PretrainingRun(TrainingRun):
         # parts by rows.
         (target_count,) = mean_over_replicas([tf.reduce_sum(batch["weights"])])
         batch["target_count"] = tf.fill([rows], target_count / parts)
-        spec, kept = optimizer.training_step(self, batch)
+        # Loss and gradients, of each micro-batch. In float16 the loss is scaled, since small
+        # gradients would become 0.
+        scale = optimizer.LossScale() if self.network.precision == "fp16" else None
+        loss, gradients, kept = optimizer.loss_and_gradients(
+            self, batch, replica_index() * rows, parts, scale, self.devices.xla
+        )
+        # Means over the replicas of all hosts.
+        *gradients, loss = mean_over_replicas([*gradients, loss])
+        # Clipping and update; then the new memory.
+        update, scalars = optimizer.minimize(
+            self.optimization, gradients, self.config.n_layer, scale
+        )
         if not memory:
-            return spec
-        update = tf.group(spec.train_op, memory.update(kept["memory"]))
-        return spec._replace(train_op=update, memory=memory.variable)
+            return EstimatorSpec(loss, update, scalars)
+        update = tf.group(update, memory.update(kept["memory"]))
+        return EstimatorSpec(loss, update, scalars, memory.variable)
 
     def micro_batch_loss(
         self, part: Tensors, first_row: Any
