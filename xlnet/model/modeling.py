@@ -315,32 +315,41 @@ def layer(
     else:
         k_r = position_keys(net, weights.r, sinusoids, sign)
 
-    def attend(x: tf.Tensor, stream: Stream) -> tf.Tensor:
-        """Attention of the stream x [B,T,D], in the form of the run: [B,N,T,H]."""
-        q = split_heads(dense(x, weights.q), config.n_head)  # [B,N,T,H]
-        drops = net.next_dropout(run.dropatt)
-        inputs = q, k, v, k_r, weights, stream, drops
+    # The streams share all weights, so all but attention is computed for them as one tensor.
+    parts, streams = [], []
+    if g is None or not is_last_layer:
+        parts.append(h)
+        streams.append(content_stream)
+    if g is not None and query_stream is not None:
+        parts.append(g)
+        streams.append(query_stream)
+    lengths = [shape_of(part)[1] for part in parts]  # Q and P
+    x = tf.concat(parts, axis=1)  # [B,Q+P,D]
+    q = split_heads(dense(x, weights.q), config.n_head)  # [B,N,Q+P,H]
+
+    heads = []
+    for stream, q_of_stream in zip(streams, tf.split(q, lengths, axis=2)):
+        inputs = q_of_stream, k, v, k_r, weights, stream, net.next_dropout(run.dropatt)
         if form == "plain":
-            heads = relative_attention(*inputs)
+            attended = relative_attention(*inputs)  # [B,N,T,H]
         elif form == "without shift":
-            heads = kernels_tpu.relative_attention(*inputs)
+            attended = kernels_tpu.relative_attention(*inputs)
         elif form == "fused":
             # It imports a part of TensorFlow that others do not need.
             from xlnet.model import kernels_gpu
 
             assert run.fused_attention is not None
-            heads = kernels_gpu.relative_attention(run.fused_attention, *inputs)
+            attended = kernels_gpu.relative_attention(run.fused_attention, *inputs)
         else:
-            heads = kernels_tuned.relative_attention(net.form, *inputs)
+            attended = kernels_tuned.relative_attention(net.form, *inputs)
         if stream.query_weights is not None:
-            heads *= net.cast(stream.query_weights)[:, None, :, None]
-        return heads
+            attended *= net.cast(stream.query_weights)[:, None, :, None]
+        heads.append(attended)
 
-    new_h = new_g = None
-    if g is None or not is_last_layer:
-        new_h = after_attention(net, weights, h, attend(h, content_stream))
-    if g is not None and query_stream is not None:
-        new_g = after_attention(net, weights, g, attend(g, query_stream))
+    x = after_attention(net, weights, x, tf.concat(heads, axis=2))
+    outputs = tf.split(x, lengths, axis=1)
+    new_h = outputs[0] if g is None or not is_last_layer else None
+    new_g = None if g is None else outputs[-1]
     return new_h, new_g
 
 
