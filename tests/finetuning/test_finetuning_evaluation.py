@@ -89,14 +89,14 @@ def test_three_devices_answer_as_one(place, how):
 @pytest.mark.slow
 def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
     """And give what one device gives for the same checkpoints."""
-    used, infer = [], Predictor.outputs
+    used, infer = [], Predictor.predict
 
-    def watched(self, rows):
+    def watched(self, rows, advance):
         found = {copy.results["values"].device[-5:] for copy in self._copies}
         used.append(sorted(found))
-        return infer(self, rows)
+        return infer(self, rows, advance)
 
-    monkeypatch.setattr(Predictor, "outputs", watched)
+    monkeypatch.setattr(Predictor, "predict", watched)
     flags = arguments(
         place,
         model_dir=place.path("on_the_way"),

@@ -50,7 +50,8 @@ def finetuning_features(
         Feature("input_mask", (length,), "float"),  # 1 is padding
         Feature("segment_ids", (length,), "int"),
         *label_features,
-        Feature("is_real_example", (), "int"),  # 0 fills up the last batch
+        # 1; the original fills up its last batch with others, which have 0.
+        Feature("is_real_example", (), "int"),
     )
 
 

@@ -241,12 +241,8 @@ class Evaluator:
             if known_step == step and known_texts == texts:
                 return predictions
         self._session.restore(prefix)
-        parts = []
-        with progress(f"{self._task.name} {name}", len(rows), " rows") as add:
-            for outputs in self._predictor.outputs(rows):
-                parts.append(outputs)
-                add(int(outputs["is_first"].sum()))
-        predictions, counts = self._predictor.join(parts)
+        with progress(f"{self._task.name} {name}", len(rows), " rows") as advance:
+            predictions, counts = self._predictor.predict(rows, advance)
         cut = int(counts.is_cut.sum())
         is_noted = any(name == split for split, _ in self._reported)  # with metrics
         if cut and not is_noted:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -141,8 +141,7 @@ def placeholders(tuned: FineTunedTask, with_targets: bool = False) -> Tensors:
 
 class Predictor:
     """Predicts rows with a fine-tuned network, of which each device of a session has a copy. Any
-    number of threads may use it. Rows become `_batches`, the copies compute them `in_parallel`, and
-    `join` makes predictions of their outputs.
+    number of threads may use it.
 
     Args:
       model: the network, with the output layer of its task.
@@ -174,9 +173,21 @@ class Predictor:
 
         self._copies = restored.copies("task", build)
 
-    def join(self, parts: Sequence[Arrays]) -> tuple[Predictions, TokenCounts]:
-        """The predictions of n rows, and the counts of their tokens, int [n], from the outputs of
-        their batches."""
+    def predict(
+        self, rows: Sequence[Row], advance: Callable[[int], object] | None = None
+    ) -> tuple[Predictions, TokenCounts]:
+        """The predictions of n rows, and the counts of their tokens, int [n].
+
+        Args:
+          advance: moves a progress bar by a number of rows.
+        """
+        parts = []
+        for batch, outputs in in_parallel(self._copies, self._batches(rows)):
+            for name in OF_ROWS:
+                outputs[name] = batch[name]
+            parts.append(outputs)
+            if advance:
+                advance(int(batch["is_first"].sum()))
         outputs = in_order(parts)
         starts = np.flatnonzero(outputs.pop("is_first"))
         read, total = outputs.pop("tokens_read"), outputs.pop("tokens")
@@ -186,18 +197,6 @@ class Predictor:
         has_windows = encoding.has_windows(self._tuned.layout)
         predictions = self._tuned.task.join(outputs, windows if has_windows else None)
         return predictions, counts
-
-    def values(self, rows: Sequence[Row]) -> tuple[Any, TokenCounts]:
-        """The `Predictions.values` of n rows, and the counts of their tokens, int [n]."""
-        predictions, counts = self.join(list(self.outputs(rows)))
-        return predictions.values, counts
-
-    def outputs(self, rows: Sequence[Row]) -> Iterator[Arrays]:
-        """Yields the outputs of each batch of rows, and the loss and `OF_ROWS` of its records."""
-        for batch, outputs in in_parallel(self._copies, self._batches(rows)):
-            for name in OF_ROWS:
-                outputs[name] = batch[name]
-            yield outputs
 
     def _batches(self, rows: Sequence[Row]) -> Iterator[Arrays]:
         """Yields batches of the records of rows, of about equal length. Each record has its number,

@@ -118,7 +118,7 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
         len(rows),
         devices.replicas * settings.grad_accum_steps,
     )
-    kept = settings  # in run.json: with lengths in epochs
+    settings_in_epochs = settings  # as run.json keeps them
     labelled = data.of_train_file()
     if not data.can_evaluate():
         _log.warning(
@@ -143,7 +143,9 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
 
     # Check that the settings are those of the run that is resumed. Its vocabulary and architecture
     # are the copies in its directory.
-    resolved = run_document.values_of((kept, model.network, optimization, device))
+    resolved = run_document.values_of(
+        (settings_in_epochs, model.network, optimization, device)
+    )
     resolved["spiece_model_file"] = os.path.join(settings.model_dir, SPIECE_NAME)
     resolved["model_config_path"] = os.path.join(settings.model_dir, CONFIG_NAME)
     read = {

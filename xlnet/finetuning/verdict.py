@@ -199,7 +199,8 @@ def _constant_loss(seen: Evidence) -> float:
     from scipy import stats
 
     task = seen.task
-    if not seen.train_rows or _gold(seen) is None or seen.class_weights:
+    is_known = _gold(seen) is not None  # labels of a built-in type are numbers
+    if not seen.train_rows or not is_known or seen.class_weights:
         return math.inf
     labels = task.gold_labels(seen.train_rows)
     if not task.labels:

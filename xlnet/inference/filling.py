@@ -232,7 +232,9 @@ class Blanks:
         pieces, rows = self._pieces, []
         for width, after_space in zip(widths, self._after_space):
             first = pieces.begins_word if after_space else pieces.inside
-            rows.append(first & ~pieces.is_mark if width == 1 else first)
+            if width == 1:  # the mark of a word's begin alone would be an empty word
+                first = first & ~pieces.is_mark
+            rows.append(first)
             rows += [pieces.inside] * (width - 1)
         return np.array(rows)
 

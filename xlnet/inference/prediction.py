@@ -76,9 +76,9 @@ class Prediction(Method):
                 rows.append(row._replace(id=str(len(rows))))
         if not rows:  # queries without documents
             return [Computed([], 0, 0)] * len(items)
-        values, counts = self._predictor.values(rows)
+        predictions, counts = self._predictor.predict(rows)
         self._model.note_cut(counts.is_cut, self._tuned.layout.max_seq_length)
-        found = self._tuned.task.results(rows, values, self._threshold)
+        found = self._tuned.task.results(rows, predictions.values, self._threshold)
         computed = []
         end = 0
         for its_rows, is_ranking in items:
@@ -188,8 +188,8 @@ class Explaining(Method):
         if len(rows) > 1 + _MOST_WORDS:
             found = f"{len(rows) - 1} words that are read"
             raise wrong("text", found, f"at most {_MOST_WORDS}")
-        outputs, counts = self._predictor.values(rows)
-        values = np.asarray(outputs, np.float64)
+        predictions, counts = self._predictor.predict(rows)
+        values = np.asarray(predictions.values, np.float64)
         require_finite(values)
         self._model.note_cut(counts.is_cut[:1], self._layout.max_seq_length)
         output, index = "score", 0

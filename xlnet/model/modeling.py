@@ -500,9 +500,12 @@ def transformer_xl(
         memories = list(mems) if mems else [None] * config.n_layer
         new_mems = []
         for i in range(config.n_layer):
+            # Seeds of layers are folded in as -1, -2 ..., as the network's own dropouts count up
+            # from 1.
+            layer_seed = None if seed is None else fold_in(seed, -1 - i)
             new_mems.append(update_memory(h, memories[i], run.mem_len, run.reuse_len))
             h, g = run_layer(
-                None if seed is None else fold_in(seed, -1 - i),
+                layer_seed,
                 first_row,
                 form,
                 weights[i],

@@ -12,7 +12,8 @@ from xlnet.support.errors import UserError, wrong
 
 
 def load(module: str) -> ModuleType:
-    """Imports FILE.py or the name of an installed module, that of --own_module.
+    """Imports FILE.py or the name of an installed module, that of --own_module. The directory of
+    FILE.py is searched for what it imports, and stays in `sys.path`.
 
     Raises:
       UserError: there is no such file, it raises an error, another module has its name, or it was
@@ -35,8 +36,10 @@ def load(module: str) -> ModuleType:
         if not os.path.samefile(module, found.__file__ or os.devnull):
             another = f"another module {name}, {found.__file__}"
             raise wrong(flag, another, f"{module}, under a name of its own")
+        # What was imported is remembered in the module itself, which Python keeps.
         digest = files.sha256(module)
-        if vars(found).setdefault("__sha256__", digest) != digest:
+        imported = vars(found).setdefault("__sha256__", digest)
+        if imported != digest:
             changed = f"{module}, changed since this process imported it"
             raise wrong(flag, changed, "a new process; in a notebook, a restart")
     return found

@@ -356,11 +356,11 @@ class Task(TableReader):
         if not self.probabilities:
             return labels
         found: list[Any] = []
-        for label, row in zip(labels, values.tolist()):
-            of_all = dict(zip(self.probabilities, row))
+        for label, probabilities in zip(labels, values.tolist()):
+            of_all = dict(zip(self.probabilities, probabilities))
             if self.columns.choices:
                 number = self.class_names.index(label)
-                found.append(Choice(number, label, tuple(row)))
+                found.append(Choice(number, label, tuple(probabilities)))
             elif self.label_shape:
                 found.append(Labels(label, of_all))
             else:

@@ -213,6 +213,7 @@ class Spans(Task):
             is_behind & tf.not_equal(place, cls_index[:, None]), tf.float32
         )
         num_starts = None if is_training else self.options.start_n_top
+        # Only the loss reads the ends after the true start: without labels it may be any place.
         true_start = features.get("start_positions", cls_index)
         return self.beams(nn, is_hidden, cls_index, num_starts, true_start)
 

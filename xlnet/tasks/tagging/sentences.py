@@ -318,20 +318,20 @@ def scores(
 
     # Of each entity its label among the true and among the found ones, "" where it is not one of
     # them. The first one is none, so that there are micro averages where all entities are right.
-    are_true, are_found = [""], [""]
+    true_labels, found_labels = [""], [""]
     for ours, gold in zip(found, true):
         # A span is (start, end, label): both have it only if words and label are the same.
         for span in {*ours, *gold}:
-            label = span[2] or "_"
-            are_true.append(label if span in gold else "")
-            are_found.append(label if span in ours else "")
-    labels = sorted({*are_true, *are_found} - {""})
+            label = span[2] or "_"  # of a tag such as B-, which has none
+            true_labels.append(label if span in gold else "")
+            found_labels.append(label if span in ours else "")
+    labels = sorted({*true_labels, *found_labels} - {""})
     if not labels:
         return (math.nan, math.nan, math.nan), None
     ratios = metrics.precision_recall_fscore_support(
-        are_true, are_found, labels=labels, average="micro", zero_division=np.nan
+        true_labels, found_labels, labels=labels, average="micro", zero_division=np.nan
     )
     table = metrics.classification_report(
-        are_true, are_found, labels=labels, digits=4, zero_division=0
+        true_labels, found_labels, labels=labels, digits=4, zero_division=0
     )
     return tuple(map(float, ratios[:3])), table
