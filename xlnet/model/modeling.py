@@ -315,41 +315,47 @@ def layer(
     else:
         k_r = position_keys(net, weights.r, sinusoids, sign)
 
-    # The streams share all weights, so all but attention is computed for them as one tensor.
-    parts, streams = [], []
-    if g is None or not is_last_layer:
-        parts.append(h)
-        streams.append(content_stream)
-    if g is not None and query_stream is not None:
-        parts.append(g)
-        streams.append(query_stream)
-    lengths = [shape_of(part)[1] for part in parts]  # Q and P
-    x = tf.concat(parts, axis=1)  # [B,Q+P,D]
-    q = split_heads(dense(x, weights.q), config.n_head)  # [B,N,Q+P,H]
-
-    heads = []
-    for stream, q_of_stream in zip(streams, tf.split(q, lengths, axis=2)):
-        inputs = q_of_stream, k, v, k_r, weights, stream, net.next_dropout(run.dropatt)
+    def attend(q: tf.Tensor, stream: Stream) -> tf.Tensor:
+        """Attention of the queries of a stream, in the form of the run: [B,N,T,H]."""
+        drops = net.next_dropout(run.dropatt)
+        inputs = q, k, v, k_r, weights, stream, drops
         if form == "plain":
-            attended = relative_attention(*inputs)  # [B,N,T,H]
+            heads = relative_attention(*inputs)
         elif form == "without shift":
-            attended = kernels_tpu.relative_attention(*inputs)
+            heads = kernels_tpu.relative_attention(*inputs)
         elif form == "fused":
             # It imports a part of TensorFlow that others do not need.
             from xlnet.model import kernels_gpu
 
             assert run.fused_attention is not None
-            attended = kernels_gpu.relative_attention(run.fused_attention, *inputs)
+            heads = kernels_gpu.relative_attention(run.fused_attention, *inputs)
         else:
-            attended = kernels_tuned.relative_attention(net.form, *inputs)
+            heads = kernels_tuned.relative_attention(net.form, *inputs)
         if stream.query_weights is not None:
-            attended *= net.cast(stream.query_weights)[:, None, :, None]
-        heads.append(attended)
+            heads *= net.cast(stream.query_weights)[:, None, :, None]
+        return heads
 
-    x = after_attention(net, weights, x, tf.concat(heads, axis=2))
-    outputs = tf.split(x, lengths, axis=1)
-    new_h = outputs[0] if g is None or not is_last_layer else None
-    new_g = None if g is None else outputs[-1]
+    if g is None or query_stream is None:
+        q = split_heads(dense(h, weights.q), config.n_head)  # [B,N,Q,H]
+        return after_attention(net, weights, h, attend(q, content_stream)), None
+    if is_last_layer:
+        q = split_heads(dense(g, weights.q), config.n_head)  # [B,N,P,H]
+        return None, after_attention(net, weights, g, attend(q, query_stream))
+
+    # Both streams have the same weights: all but attention is computed for both as one tensor.
+    x = tf.concat([h, g], axis=1)  # [B,Q+P,D]
+    lengths = [shape_of(h)[1], shape_of(g)[1]]
+    q = split_heads(dense(x, weights.q), config.n_head)  # [B,N,Q+P,H]
+    q_of_h, q_of_g = tf.split(q, lengths, axis=2)
+    heads_of_h, heads_of_g = (
+        attend(q_of_h, content_stream),
+        attend(q_of_g, query_stream),
+    )
+    heads = tf.concat([heads_of_h, heads_of_g], axis=2)
+    new_h, new_g = tf.split(after_attention(net, weights, x, heads), lengths, axis=1)
+    # Where one length is dynamic, a split leaves both unknown.
+    new_h.set_shape(h.shape)
+    new_g.set_shape(g.shape)
     return new_h, new_g
 
 

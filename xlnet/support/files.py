@@ -210,11 +210,10 @@ def read_json(path: str, what: str) -> dict[str, Any]:
 
 
 def copy(source: str, target: str) -> None:
-    """Copies a local or remote file, completely or not at all; copying a file onto itself does
-    nothing."""
+    """Copies a local file, completely or not at all; copying a file onto itself does nothing."""
     if os.path.exists(target) and os.path.samefile(source, target):
         return
-    with open_binary(source) as read, writing(target) as f:
+    with open(source, "rb") as read, writing(target) as f:
         shutil.copyfileobj(read, f)
 
 
@@ -391,7 +390,8 @@ def local(path: str) -> str:
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     copied = os.path.join(folder, os.path.basename(path))
-    copy(path, copied)
+    with open_binary(path) as source, open(copied, "wb") as f:
+        shutil.copyfileobj(source, f)
     return copied
 
 
