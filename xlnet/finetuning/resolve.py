@@ -157,17 +157,17 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
         document, model.config, data.tokenizer, settings.allow_changes
     )
     return FineTuningRun(
-        settings,
-        optimization,
-        model.config,
-        devices,
-        model.network,
-        model,
-        data,
-        document,
-        rows,
-        data.records(rows),
-        class_weights,
+        settings=settings,
+        optimization=optimization,
+        config=model.config,
+        devices=devices,
+        network=model.network,
+        model=model,
+        data=data,
+        document=document,
+        rows=rows,
+        records=data.records(rows),
+        class_weights=class_weights,
     )
 
 

@@ -57,7 +57,7 @@ class TaskRun:
 class FineTuningRun(TaskRun, TrainingRun):
     """A training: rows are read and checked, lengths are in steps.
 
-    Attributes:
+    Attributes, besides those of `TaskRun` and `TrainingRun`:
       settings: of the task, and of the run.
       rows: to train on.
       records: of these rows.

@@ -122,17 +122,17 @@ def resolve(
         asked = device.fused_attention
         used = with_attention(asked, settings, config, network, used)
     return PretrainingRun(
-        settings,
-        optimization,
-        config,
-        used,
-        network,
-        objective,
-        tokenizer,
-        manifest,
-        held_out,
-        permutation,
-        document,
+        settings=settings,
+        optimization=optimization,
+        config=config,
+        devices=used,
+        network=network,
+        objective=objective,
+        tokenizer=tokenizer,
+        manifest=manifest,
+        held_out=held_out,
+        permutation=permutation,
+        document=document,
     )
 
 

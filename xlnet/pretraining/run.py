@@ -30,7 +30,7 @@ class PretrainingRun(TrainingRun):
     """A run once `resolve` has made it: nothing here or below knows what was given on the command
     line, and what is from a file or a directory.
 
-    Attributes:
+    Attributes, besides those of `TrainingRun`:
       settings: records, objective, memory, targets, steps.
       objective: what is predicted.
       tokenizer: that of the records.
