@@ -104,13 +104,13 @@ def test_of_a_long_text_what_was_read_is_explained(tmp_path, monkeypatch):
     cut = dict(max_seq_length=16, long_document="truncate")
     directory = make_model(tmp_path, "classification", **cut)
     with xlnet.load(directory, device="cpu") as model:
-        rows, values = [], Predictor.values
+        rows, predict = [], Predictor.predict
 
         def counted(self, asked):
             rows.extend(asked)
-            return values(self, asked)
+            return predict(self, asked)
 
-        monkeypatch.setattr(Predictor, "values", counted)
+        monkeypatch.setattr(Predictor, "predict", counted)
         found = model.explain(("kamat sol " * 1500, "mitel"))
         assert len(found.words) == 3001
         is_read = np.flatnonzero(found.weights)
@@ -122,13 +122,13 @@ def test_of_a_long_text_what_was_read_is_explained(tmp_path, monkeypatch):
 
 
 def test_outputs_that_are_not_finite_explain_nothing(loaded, monkeypatch):
-    values = Predictor.values
+    predict = Predictor.predict
 
     def overflowed(self, rows):
-        found, counts = values(self, rows)
-        return np.full_like(found, np.nan), counts
+        found, counts = predict(self, rows)
+        return found._replace(values=np.full_like(found.values, np.nan)), counts
 
-    monkeypatch.setattr(Predictor, "values", overflowed)
+    monkeypatch.setattr(Predictor, "predict", overflowed)
     with pytest.raises(UserError, match="outputs of the network are not finite"):
         loaded("classification").explain(("kamat", "sol"))
 
