@@ -192,6 +192,7 @@ def for_replicas(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
             cut[name] = tf.reshape(value, shape)
         return cut
 
+    # Two batches ahead.
     return _ahead(dataset.map(parts).unbatch(), 2 * replicas)
 
 

@@ -32,11 +32,11 @@ def tokenize(
       chunk: of a file.
       settings: how it is read.
       tokenizer: of the vocabulary.
-      counts: gets `COUNTS`, and the number of documents that `split` leaves out.
+      counts: gets `COUNTS`, and the number of documents that `settings.split` leaves out.
     """
     eod_id = tokenizer.eod_id if settings.use_eod else None
     sentences = reading.read_chunk(chunk, settings, counts)
-    in_document = False
+    in_document = False  # what is read of a chunk are the documents that begin in it
     while batch := list(itertools.islice(sentences, _BATCH_LINES)):
         if settings.from_raw_text:
             ids, lengths = _encode_text(batch, tokenizer)

@@ -244,7 +244,8 @@ class Evaluator:
         with progress(f"{self._task.name} {name}", len(rows), " rows") as advance:
             predictions, counts = self._predictor.predict(rows, advance)
         cut = int(counts.is_cut.sum())
-        is_noted = any(name == split for split, _ in self._reported)  # with metrics
+        # An evaluation has said it beside the metrics.
+        is_noted = any(name == split for split, _ in self._reported)
         if cut and not is_noted:
             _log.warning("note: %d of %d rows: %s", cut, len(rows), CUT_WORDS)
         self._predicted.append((step, texts, predictions))

@@ -74,7 +74,7 @@ class FineTuningRun(TaskRun, TrainingRun):
     def model_fn(self, features: Tensors) -> EstimatorSpec:
         """A training step on one replica; features: those of `batches`, [b,...]."""
         batch = ops.on_device(features)
-        # The index of the first example in the global batch.
+        # The index of the first example in the global batch; any feature has its size.
         first_row = replica_index() * batch["is_real_example"].shape.as_list()[0]
         # Loss and gradients, of each micro-batch. In float16 the loss is scaled, since small
         # gradients would become 0.

@@ -134,9 +134,9 @@ class Model(RestoredModel):
         return list(_results(method, items, "raise"))
 
     def _by_parts(self, name: str, parts: dict[str, Any], **settings: Any) -> Any:
-        """The result of an item that has these parts, of which the first is a text; if it is a
-        list, the results of as many items. The others are lists of as many, or a text or None for
-        all of them."""
+        """The result of an item that has these parts, by name. If the first part is a list, and no
+        text, the results of as many items: each other part is then a list of as many, or a text or
+        None that holds for all items. A first part None is refused by the method."""
         first, *others = parts.values()
         if first is None or isinstance(first, str):
             return self._all(name, (first, *others), **settings)

@@ -330,7 +330,7 @@ def layer(
             assert run.fused_attention is not None
             heads = kernels_gpu.relative_attention(run.fused_attention, *inputs)
         else:
-            heads = kernels_tuned.relative_attention(net.form, *inputs)
+            heads = kernels_tuned.relative_attention(net.elementwise_form, *inputs)
         if stream.query_weights is not None:
             heads *= net.cast(stream.query_weights)[:, None, :, None]
         return heads
@@ -384,7 +384,7 @@ def after_attention(
     attended = x + net.dropout(projected, rate)
     x = kernels_tuned.layer_norm(attended, *weights.attention_norm)
     fed = kernels_tuned.feed_forward(
-        net.form,
+        net.elementwise_form,
         x,
         weights.inner,
         weights.outer,

@@ -83,7 +83,9 @@ class LayerContext:
         # Matmuls are in this type; weights, softmax, layer norm and loss are float32.
         assert run.precision, "a RunConfig has a precision from its making on"
         self.dtype = tf.as_dtype(DTYPES[run.precision])
-        self.form = kernels_tuned.form_of(device, run.is_training, config.d_inner)
+        self.elementwise_form = kernels_tuned.form_of(
+            device, run.is_training, config.d_inner
+        )
         self._dropouts = 0
 
     def variable(
@@ -103,7 +105,7 @@ class LayerContext:
     def dropout(self, x: tf.Tensor, rate: float) -> tf.Tensor:
         """Dropout of x [B,...]. Each call has its own mask, a function of the seed and the batch
         element."""
-        return kernels_tuned.dropout(self.form, x, self.next_dropout(rate))
+        return kernels_tuned.dropout(self.elementwise_form, x, self.next_dropout(rate))
 
     def next_dropout(self, rate: float) -> Dropout:
         """The next dropout. The seed of the n-th dropout folds in n, so the masks of a network
@@ -125,8 +127,8 @@ def get_initializer(run: RunConfig) -> tf.initializers.Initializer:
 def get_weight(
     name: str, shape: Sequence[int], initializer: tf.initializers.Initializer
 ) -> tf.Tensor:
-    """A float32 weight. Reading it costs nothing, but a gather from the variable itself would make
-    later reads copy it."""
+    """A weight, float32 unless `model_scope` keeps it otherwise. Reading it costs nothing, but a
+    gather from the variable itself would make later reads copy it."""
     return tf.convert_to_tensor(
         tf.get_variable(name, shape, tf.float32, initializer, use_resource=True)
     )

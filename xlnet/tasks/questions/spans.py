@@ -273,8 +273,8 @@ class Spans(Task):
                 both = tf.concat([of_start, of_cls], axis=1)
                 hidden = tf.tanh(nn.dense(both, width, "dense_0"))
                 hidden = nn.dropout(hidden)
-                answerable = nn.dense(hidden, 1, "dense_1", has_bias=False)
-                outputs["cls_logits"] = answerable[:, 0]
+                no_answer = nn.dense(hidden, 1, "dense_1", has_bias=False)
+                outputs["cls_logits"] = no_answer[:, 0]
         return outputs
 
     def loss(self, nn: Any, logits: dict, features: dict, options: LossOptions) -> Any:
