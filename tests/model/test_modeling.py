@@ -302,25 +302,6 @@ def test_a_pooled_output_has_a_projection_unless_it_is_left_out(graph, kind):
     assert_close(projected, np.tanh(bare @ kernel + bias))
 
 
-def test_static_lengths_stay_static_beside_dynamic_ones(graph):
-    """Of both streams, the number of targets or the length alone being known."""
-    for length, targets in ((None, 3), (6, None)):
-        with tf.variable_scope(f"length_{length}"):
-            ids = tf.placeholder(tf.int32, [length, 2])
-            model = xlnet.XLNetModel(
-                tiny(),
-                xlnet.RunConfig(mem_len=6, **RUN),
-                ids,
-                ids,
-                None,
-                target_mapping=tf.placeholder(tf.float32, [targets, length, 2]),
-                inp_q=tf.placeholder(tf.float32, [length, 2]),
-            )
-        assert model.get_sequence_output().shape.as_list() == [targets, 2, 8]
-        if length:
-            assert model.get_new_memory()[1].shape.as_list() == [6, 2, 8]
-
-
 @pytest.mark.parametrize("init", ("normal", "uniform"))
 def test_weights_begin_as_the_run_config_says(graph, init):
     run = xlnet.RunConfig(init=init, init_std=0.5, init_range=0.25, **RUN)

@@ -315,8 +315,9 @@ def layer(
     else:
         k_r = position_keys(net, weights.r, sinusoids, sign)
 
-    def attend(q: tf.Tensor, stream: Stream) -> tf.Tensor:
-        """Attention of the queries of a stream, in the form of the run: [B,N,T,H]."""
+    def attend(x: tf.Tensor, stream: Stream) -> tf.Tensor:
+        """Attention of the stream x [B,T,D], in the form of the run: [B,N,T,H]."""
+        q = split_heads(dense(x, weights.q), config.n_head)  # [B,N,T,H]
         drops = net.next_dropout(run.dropatt)
         inputs = q, k, v, k_r, weights, stream, drops
         if form == "plain":
@@ -335,27 +336,11 @@ def layer(
             heads *= net.cast(stream.query_weights)[:, None, :, None]
         return heads
 
-    if g is None or query_stream is None:
-        q = split_heads(dense(h, weights.q), config.n_head)  # [B,N,Q,H]
-        return after_attention(net, weights, h, attend(q, content_stream)), None
-    if is_last_layer:
-        q = split_heads(dense(g, weights.q), config.n_head)  # [B,N,P,H]
-        return None, after_attention(net, weights, g, attend(q, query_stream))
-
-    # Both streams have the same weights: all but attention is computed for both as one tensor.
-    x = tf.concat([h, g], axis=1)  # [B,Q+P,D]
-    lengths = [shape_of(h)[1], shape_of(g)[1]]
-    q = split_heads(dense(x, weights.q), config.n_head)  # [B,N,Q+P,H]
-    q_of_h, q_of_g = tf.split(q, lengths, axis=2)
-    heads_of_h, heads_of_g = (
-        attend(q_of_h, content_stream),
-        attend(q_of_g, query_stream),
-    )
-    heads = tf.concat([heads_of_h, heads_of_g], axis=2)
-    new_h, new_g = tf.split(after_attention(net, weights, x, heads), lengths, axis=1)
-    # Where one length is dynamic, a split leaves both unknown.
-    new_h.set_shape(h.shape)
-    new_g.set_shape(g.shape)
+    new_h = new_g = None
+    if g is None or not is_last_layer:
+        new_h = after_attention(net, weights, h, attend(h, content_stream))
+    if g is not None and query_stream is not None:
+        new_g = after_attention(net, weights, g, attend(g, query_stream))
     return new_h, new_g
 
 
