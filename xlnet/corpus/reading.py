@@ -185,8 +185,8 @@ def read_chunk(
 
 def _from_text(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSentence]:
     """A sentence or a paragraph a line; a blank line, or the separator, between documents."""
-    # A document begins behind a separator, or with the file. It belongs to the chunk that has the
-    # separator.
+    # A document begins behind a separator, or with the file. It belongs to the chunk in which the
+    # separator begins. Separators in a row end documents without a sentence, which count as none.
     separator = (settings.document_separator or "").strip()
     is_own = not chunk.begin
     for offset, line in _lines(chunk, settings, LONGEST_LINE):

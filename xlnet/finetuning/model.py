@@ -131,6 +131,7 @@ def placeholders(tuned: FineTunedTask, with_targets: bool = False) -> Tensors:
     ):
         if name in (*IDS, *task.token_features):
             shape = (None,)
+        # `is_real_example` is 1 in all records.
         if name not in ("is_real_example", *left_out):
             inputs[name] = tf.placeholder(_DTYPES[dtype], [None, *shape], name)
     return inputs

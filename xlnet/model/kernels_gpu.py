@@ -269,8 +269,9 @@ def compiled(
     sizes: _Sizes,
     compute_capability: tuple[int, int],
 ) -> tuple[dict[str, Any], int]:
-    """Compiles a program of `fused_attention`, in a process of its own; returns what its
-    `compile_program` does.
+    """Compiles a program of `fused_attention`, in a process of its own, as Triton and TensorFlow
+    each bring an LLVM. Returns what its `compile_program` does: the program as attributes of XLA's
+    custom call, and how many pointers it takes.
 
     Args:
       name: its name there.

@@ -343,7 +343,8 @@ def check_resumed(
 
 
 def differences(before: RunDocument, now: RunDocument) -> list[str]:
-    """In words, which files have other content than those that a run was trained on."""
+    """In words, which files have other content than those that a run was trained on; what only one
+    of them has read is no difference."""
     found = []
     for name, what in _CONTENT.items():
         was, mine = before.read.get(name), now.read.get(name)

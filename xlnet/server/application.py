@@ -104,6 +104,7 @@ class Application:
         waiting = prometheus_client.Gauge(
             "xlnet_rows_waiting", "or computed", registry=registry
         )
+        # Asked for while the server runs, when `_lifespan` has made `_computing`.
         waiting.set_function(lambda: self._computing.rows)
 
     @contextlib.asynccontextmanager
