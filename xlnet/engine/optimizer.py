@@ -11,10 +11,7 @@ from typing import Any
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine.devices import (
-    base_name,
-    zeros,
-)
+from xlnet.engine.devices import base_name, zeros
 from xlnet.engine.estimator import TrainingRun
 from xlnet.model import ops
 from xlnet.model.ops import Tensors

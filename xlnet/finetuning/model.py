@@ -18,8 +18,9 @@ import tensorflow.compat.v1 as tf
 from xlnet.corpus import record_files
 from xlnet.corpus.input_pipeline import POOL_BATCHES
 from xlnet.corpus.tokenizer import Tokenizer
-from xlnet.engine.session import Arrays, RestoredSession, Tensors, in_parallel
+from xlnet.engine.session import RestoredSession, in_parallel
 from xlnet.model import heads, modeling, parameters
+from xlnet.model.ops import Arrays, Tensors
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks import encoding

@@ -22,8 +22,8 @@ from xlnet.corpus.tokenizer import (
 )
 from xlnet.engine import checkpoint
 from xlnet.engine.devices import connect, without_registered_gradients
-from xlnet.engine.session import Tensors
 from xlnet.finetuning.model import TaskModel, placeholders
+from xlnet.model.ops import Tensors
 from xlnet.runs import model_files, run_document
 from xlnet.runs.model_files import LoadedModel
 from xlnet.runs.task_settings import FineTunedTask

@@ -108,9 +108,8 @@ class Factorizing(Method):
     def compute(self, items: list) -> list[Computed]:
         (item,) = items
         known = self._settings.known
-        ids = ids_of(
-            self._tokenizer, item, least=known + 1
-        )  # one or more are predicted
+        # Of the text one token or more is predicted.
+        ids = ids_of(self._tokenizer, item, least=known + 1)
         count = len(ids)
         order = order_of(count, self._settings.order, self._settings.seed)  # [T]
         # The ranks of pretraining: -1 for the known tokens, which everyone sees, and for a target

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine.session import Tensors, require_finite
+from xlnet.engine.session import require_finite
 from xlnet.inference.method import (
     Computed,
     Method,
@@ -20,6 +20,7 @@ from xlnet.inference.method import (
     require_known,
 )
 from xlnet.model import modeling, parameters
+from xlnet.model.ops import Tensors
 from xlnet.runs.model_files import LoadedModel
 from xlnet.support.errors import wrong
 from xlnet.tasks import encoding
