@@ -62,8 +62,7 @@ def summarize(
     # other masks. Everything is computed in float32, which costs little for one vector per example.
     if seed is not None:
         seed = fold_in(seed, 0)
-    net = LayerContext(config, run, seed, first_row)
-    net.dtype = tf.float32
+    net = LayerContext(config, run, seed, first_row, "fp32")
     with tf.variable_scope(scope, reuse=tf.AUTO_REUSE):
         # <cls> is the last token of a text; its padding is on the left.
         if summary_type == "last":

@@ -12,6 +12,7 @@ P target positions, T query positions of a stream (Q or P), R = K + Q relative d
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
@@ -436,8 +437,9 @@ def transformer_xl(
       first_row: an int or a scalar, the index of batch element 0 in the global batch, so that a
         micro-batch has the dropout masks of its part. None: batch elements have no index.
     """
+    # The device is determined here, as its scope is lost within the function of a layer.
+    run = dataclasses.replace(run, device=run.device or ops.device_here())
     net = LayerContext(config, run, seed, first_row)
-    run = net.run  # which names the device
     with tf.variable_scope("transformer"):
         batch, length = shape_of(input_ids)
         memory_length = shape_of(mems[0])[1] if mems else 0

@@ -6,7 +6,6 @@ Shape letters as in `modeling`.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import zlib
 from collections.abc import Callable, Sequence
@@ -64,7 +63,7 @@ class LayerContext:
     """What a layer needs besides its inputs: sizes, rates, precision, form, the next dropout.
 
     seed: of all dropout, see `stateless_random`; None: there is none. first_row: see
-    `kernels.Dropout`.
+    `kernels.Dropout`. precision: of the matmuls, "fp32", "bf16" or "fp16"; None: that of the run.
     """
 
     def __init__(
@@ -73,16 +72,15 @@ class LayerContext:
         run: RunConfig,
         seed: tf.Tensor | None,
         first_row: Any = None,
+        precision: str | None = None,
     ):
         self.config = config
-        # The device is determined here, as the device scope is lost within the function of a layer.
-        device = run.device or ops.device_here()
-        self.run = dataclasses.replace(run, device=device)
+        self.run = run
         self.seed = seed
         self.first_row = first_row
         # Matmuls are in this type; weights, softmax, layer norm and loss are float32.
-        assert run.precision, "a RunConfig has a precision from its making on"
-        self.dtype = tf.as_dtype(DTYPES[run.precision])
+        self.dtype = tf.as_dtype(DTYPES[precision or str(run.precision)])
+        device = run.device or ops.device_here()
         self.elementwise_form = kernels_tuned.form_of(
             device, run.is_training, config.d_inner
         )
