@@ -105,7 +105,7 @@ def test_where_attention_is_fused(machine, monkeypatch):
         """The compute capability for which attention is fused on these devices."""
         settings = PretrainingSettings(record_info_dir="", objective=objective)
         asked_of = asked, settings, types.SimpleNamespace(d_head=64), NetworkSettings()
-        return resolve.with_attention(*asked_of, used).fused_attention
+        return resolve.choose_fused_attention(*asked_of, used)
 
     assert fused(None, h100s()) == (9, 0)
     assert fused(False, h100s()) is None

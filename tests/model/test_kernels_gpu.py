@@ -175,7 +175,8 @@ def test_a_step_is_the_same_in_micro_batches_and_recomputed(on_numpy, monkeypatc
             dict(d_model=16, n_head=1, d_head=16),
             dict(dropout=0.0, dropatt=dropout, recompute=recompute, init_std=0.3),
             dict(mem_len=8, grad_accum_steps=micro_batches),
-            devices=Devices(None, xla=True, fused_attention=(9, 0) if fused else None),
+            devices=Devices(None, xla=True),
+            fused_attention=(9, 0) if fused else None,
         )
         return losses_of_steps(model)
 

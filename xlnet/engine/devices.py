@@ -46,7 +46,6 @@ class Devices:
     description: str = ""  # for the banner
     gpus: tuple = ()  # TensorFlow's, that train; none: the CPU
     xla: bool = False  # whether the step is compiled
-    fused_attention: tuple[int, int] | None = None  # its compute capability
 
     @property
     def replicas(self) -> int:

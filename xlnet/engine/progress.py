@@ -118,7 +118,7 @@ class Progress:
             left,
         )
         row = dict(values, loss=loss, per_second=speed, memory_gib=memory_gib())
-        del row["stop"]
+        del row["stop"]  # it is for the loop alone
         cells = [str(step)]
         for name in _COLUMNS[1:]:
             cells.append(f"{row[name]:.9g}")

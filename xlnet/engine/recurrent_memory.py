@@ -25,8 +25,8 @@ _FILE = re.compile(r"memory-(\d+)-(\d+)\.npy")  # step, first batch element
 
 
 class Memory:
-    """The memory of the replica whose graph is being built: `value` float32 [b,L,M,D], that of
-    `variable`, but empty where `starts_stream`, int [b], is 1.
+    """The memory of the replica whose graph is being built: `value` float32 [b,L,M,D], what
+    `variable` holds, but zeros where `starts_stream`, int [b], is 1.
 
     A local variable of each replica: it stays on the device between steps and is in no checkpoint,
     whose variables do not depend on the batch size.

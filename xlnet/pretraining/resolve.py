@@ -102,6 +102,7 @@ def resolve(
         read=digests,
     )
 
+    fused_attention = None
     # Do the records fit the devices, the initial weights the network, and this run the one that it
     # resumes?
     if not settings.do_eval:
@@ -119,8 +120,9 @@ def resolve(
             prefix = checkpoint.resolve(settings.init_checkpoint)
             run_document.check_weights(prefix, config, tokenizer, "init_checkpoint")
         run_document.check_resumed(document, config, tokenizer, settings.allow_changes)
-        asked = device.fused_attention
-        used = with_attention(asked, settings, config, network, used)
+        fused_attention = choose_fused_attention(
+            device.fused_attention, settings, config, network, used
+        )
     return PretrainingRun(
         settings=settings,
         optimization=optimization,
@@ -133,6 +135,7 @@ def resolve(
         held_out=held_out,
         permutation=permutation,
         document=document,
+        fused_attention=fused_attention,
     )
 
 
@@ -323,31 +326,31 @@ def choose_permutation(
 # ---- checks
 
 
-def with_attention(
+def choose_fused_attention(
     asked: bool | None,
     settings: PretrainingSettings,
     config: XLNetConfig,
     network: NetworkSettings,
     used: Devices,
-) -> Devices:
-    """The devices, with the compute capability for which attention is compiled to one program:
-    where it is asked for or, if nothing is said, where it was tried. A UserError if it is asked for
-    and not possible; else a note."""
+) -> tuple[int, int] | None:
+    """The compute capability of the GPUs for which attention is compiled to one program, None if it
+    is not: it is where that is asked for or, if nothing is said, where it was tried. A UserError if
+    it is asked for and not possible; else a note."""
     capability = devices.compute_capability(used.gpus)
     is_wanted = asked
     if asked is None:
         is_single = used.replicas == 1
         is_wanted = capability == _TRIED and is_single and bool(find_spec("triton"))
     if not is_wanted:
-        return used
+        return None
     try:
         _check_attention(capability, settings, config, network, used)
     except UserError as error:
         if asked:
             raise
         _log.info("note: %s; attention is that of XLA", error)
-        return used
-    return dataclasses.replace(used, fused_attention=capability)
+        return None
+    return capability
 
 
 def _check_attention(

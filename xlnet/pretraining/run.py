@@ -38,6 +38,8 @@ class PretrainingRun(TrainingRun):
       held_out: manifest of the records to evaluate on; None: none.
       permutation: the rule for sampling targets.
       document: what the model directory says of the run.
+      fused_attention: the compute capability of the GPUs for which attention is compiled to one
+        program, such as (9, 0); None: attention is that of XLA or TensorFlow.
     """
 
     settings: PretrainingSettings
@@ -47,6 +49,7 @@ class PretrainingRun(TrainingRun):
     held_out: Manifest | None
     permutation: Permutation
     document: run_document.RunDocument
+    fused_attention: tuple[int, int] | None = None
 
     # -- the step
 
@@ -82,7 +85,9 @@ class PretrainingRun(TrainingRun):
     def micro_batch_loss(
         self, part: Tensors, first_row: Any
     ) -> tuple[tf.Tensor, Tensors]:
-        """The loss of a micro-batch, and what is kept of it; see `optimizer`."""
+        """The loss of a micro-batch, float32 scalar, and what its rows leave for the next step:
+        `memory` [b,L,M,D], or nothing without one. first_row: the index of its row 0 in the global
+        batch."""
         # Dropout is a function of the step and of the batch element: a resumed run, or one on
         # other devices, has the same masks.
         step = tf.train.get_global_step()
@@ -98,8 +103,9 @@ class PretrainingRun(TrainingRun):
         return loss, kept
 
     def with_targets(self, features: Tensors) -> tuple[Tensors, Memory | None]:
-        """The features [b,...] with the targets, and `memory` [b,L,M,D], that of the sequences
-        before; where it is kept, None without."""
+        """A batch for `losses`: the features [b,...], the targets (`objectives.Objective.targets`)
+        and, if the run has a memory, `memory` [b,L,M,D], that of the sequences before. Also the
+        `Memory` that keeps it, or None."""
         settings = self.settings
         # The integers are int64, as TensorFlow computes int32 on the host instead of the device.
         features = ops.on_device(features)
@@ -136,7 +142,7 @@ class PretrainingRun(TrainingRun):
             reuse_len=self.manifest.reuse_len,
             same_length=settings.same_length,
             device="xla" if self.devices.xla and trains else None,
-            fused_attention=self.devices.fused_attention if trains else None,
+            fused_attention=self.fused_attention if trains else None,
         )
         # The network takes a memory for each layer: [b,L,M,D] is split into L times [b,M,D]. Its
         # batch axis is the first one, so micro-batches and replicas get their parts of it as of all
