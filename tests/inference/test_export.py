@@ -137,7 +137,7 @@ def rows_of(kind):
     "kind", ("classification", "multi_label", "regression", "ranking")
 )
 def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
-    saved = exporter.export(models(kind), str(tmp_path / "served"))
+    saved = exporter.export(model_files.read(models(kind)), str(tmp_path / "served"))
     assert saved == str(tmp_path / "served" / "1")
     rows, texts = rows_of(kind)
     values, arrays, task = expected(models(kind), rows)
@@ -168,7 +168,7 @@ def test_entities_and_questions_are_exported_for_ids(
     quick_start, models, tmp_path, caplog, kind
 ):
     """With the outputs of each record; raw text is refused, with the way to serve it."""
-    saved = exporter.export(models(kind), str(tmp_path / "served"))
+    saved = exporter.export(model_files.read(models(kind)), str(tmp_path / "served"))
     refusal = (
         f"texts of task type {kind} cannot be encoded in the graph; serve the model directory "
         "(xlnet serve), or the signature ids of an export"
@@ -221,9 +221,10 @@ def test_a_process_with_tensorflow_alone_gives_the_same_answers(
     values, arrays, _ = expected(models("classification"), rows)
     full, short = (
         exporter.export(
-            models("classification"),
+            model_files.read(
+                models("classification"), network=NetworkSettings(precision=precision)
+            ),
             str(tmp_path / "served"),
-            precision=precision,
         )
         for precision in ("fp32", "bf16")
     )
@@ -281,7 +282,9 @@ assert "xlnet" not in sys.modules
 def test_a_process_without_this_library_answers_to_raw_text(
     quick_start, models, tmp_path
 ):
-    saved = exporter.export(models("classification"), str(tmp_path / "served"))
+    saved = exporter.export(
+        model_files.read(models("classification")), str(tmp_path / "served")
+    )
     done = subprocess.run(
         [sys.executable, "-c", _RAW, saved, json.dumps([TEXTS, OTHERS])],
         cwd=tmp_path,
@@ -319,9 +322,9 @@ def test_what_is_beside_the_graph(quick_start, models, tmp_path):
 
 
 def test_what_cannot_be_exported(quick_start, models, permuted, tmp_path, caplog):
-    def refused(*arguments, **more):
+    def refused(model_dir, export_dir):
         with pytest.raises(UserError) as error:
-            exporter.export(*arguments, **more)
+            exporter.export(model_files.read(model_dir), export_dir)
         assert not (tmp_path / "served").exists() or not list(
             (tmp_path / "served").iterdir()
         )
@@ -334,7 +337,7 @@ def test_what_cannot_be_exported(quick_start, models, permuted, tmp_path, caplog
     )
     pretrained = str(permuted.folder)
     assert "found a pretrained model" in refused(pretrained, target)
-    exporter.export(models("sliding"), target)
+    exporter.export(model_files.read(models("sliding")), target)
     message = (
         "long_document: found sliding, expected truncate, which a graph has; "
         "serve the model directory, or take the signature ids"

@@ -151,5 +151,5 @@ def test_names_in_run_json_are_names(model, changes, said):
     change_task(path, **changes)
     before = tree(directory)
     with pytest.raises(UserError, match=said):
-        exporter.export(path, str(directory / "served"))
+        exporter.export(model_files.read(path), str(directory / "served"))
     assert tree(directory) == before

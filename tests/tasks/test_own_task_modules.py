@@ -14,6 +14,7 @@ from helpers.paths import RELEASED, ROOT
 import xlnet
 from xlnet import tasks
 from xlnet.inference import exporter
+from xlnet.runs import model_files
 from xlnet.support.errors import UserError
 from xlnet.tasks import known
 from xlnet.tasks.contract import Classification
@@ -160,7 +161,7 @@ def test_two_texts_that_are_read_apart(registry, tmp_path, caplog):
     with xlnet.load(str(model / "best"), device="cpu") as loaded:
         np.testing.assert_allclose(loaded.score(texts), cosines, atol=2e-6)
     # One line, and the other signature, as a graph has not its inputs.
-    exporter.export(str(model / "best"), str(tmp_path / "served"))
+    exporter.export(model_files.read(str(model / "best")), str(tmp_path / "served"))
     assert "texts of task type two_towers cannot be encoded" in caplog.text
 
 

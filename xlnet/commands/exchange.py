@@ -3,25 +3,20 @@
 from typing import Optional
 
 from xlnet.commands import cli
-from xlnet.inference.settings import LoadSettings
+from xlnet.inference.load import read_files
+from xlnet.inference.settings import ModelSettings
 from xlnet.settings.fields import Settings, required, same_as, setting
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.support import system
 
 
-class ExportSettings(Settings):
-    """xlnet export: from where, to where."""
+class ExportSettings(ModelSettings):
+    """xlnet export: of which model, to where."""
 
-    model_dir: str = required(
-        "model directory, its DIRECTORY/latest, or directory or prefix of a checkpoint"
-    )
     output: str = required("directory to write to: its next free number, 1 at first")
     precision: str = setting(
         "fp32", "dtype of the layers' weights and of matmuls", choices=("fp32", "bf16")
     )
-    model_config_path: Optional[str] = same_as(LoadSettings, "model_config_path")
-    spiece_model_file: Optional[str] = same_as(LoadSettings, "spiece_model_file")
-    own_module: Optional[str] = same_as(LoadSettings, "own_module")
 
 
 class ConversionSettings(Settings):
@@ -57,19 +52,10 @@ def export() -> None:
     """
     with cli.command(ExportSettings, about=export.__doc__) as line:
         settings: ExportSettings = line.settings[0]
-        system.import_tensorflow()
+        model = read_files(settings)
         from xlnet.inference import exporter
-        from xlnet.tasks import known
 
-        # Own task types, before the model names one.
-        known.load(settings.own_module)
-        exporter.export(
-            settings.model_dir,
-            settings.output,
-            precision=settings.precision,
-            model_config_path=settings.model_config_path,
-            spiece_model_file=settings.spiece_model_file,
-        )
+        exporter.export(model, settings.output)
 
 
 def convert() -> None:

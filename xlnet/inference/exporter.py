@@ -16,7 +16,6 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.corpus.tokenizer import (
     SPACES,
-    SPIECE_NAME,
     Tokenizer,
     character_class,
 )
@@ -24,12 +23,12 @@ from xlnet.engine import checkpoint
 from xlnet.engine.devices import connect, without_registered_gradients
 from xlnet.finetuning.model import TaskModel, placeholders
 from xlnet.model.ops import Tensors
-from xlnet.runs import model_files, run_document
+from xlnet.runs import run_document
 from xlnet.runs.model_files import LoadedModel
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import MIN_SEQ_LENGTH
-from xlnet.settings.network import CONFIG_NAME, DTYPES, NetworkSettings
+from xlnet.settings.network import DTYPES
 from xlnet.support import files
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks import encoding
@@ -43,28 +42,19 @@ _EXTRA = "assets.extra"  # files beside the graph, which TensorFlow Serving igno
 _NO_CHARACTER = 0xE000
 
 
-def export(
-    model_dir: str,
-    export_dir: str,
-    *,
-    precision: str = "fp32",
-    **given: str | None,
-) -> str:
-    """Writes a model as a SavedModel into `export_dir`, as its next version; returns the directory
-    of that.
+def export(model: LoadedModel, export_dir: str) -> str:
+    """Writes a model as a SavedModel into `export_dir`, as its next version, 1, 2, ...; returns the
+    directory of that.
 
     It has the signatures `ids`, and `text` or a note that it cannot have it, such as without
     tensorflow-text.
 
     Args:
-      model_dir: of a fine-tuned model.
-      precision: of its stored matrices and of the network, "fp32" or "bf16".
-      given: `model_config_path`, `spiece_model_file`, in place of those of the model.
+      model: a fine-tuned one; the precision of its network, "fp32" or "bf16", is that of the
+        stored matrices, too.
+      export_dir: made if it does not exist.
     """
     files.require_writable(export_dir, "output")
-    # The model is read first, so that no directory is left if it is refused.
-    network = NetworkSettings(precision=precision)
-    model = model_files.read(model_dir, network=network, **given)
     tuned = model.tuned
     if tuned is None:
         raise wrong("model_dir", "a pretrained model", "one fine-tuned for a task")
@@ -80,7 +70,7 @@ def export(
         model.prefix,
         target,
         ", ".join(made),
-        DTYPES[precision],
+        DTYPES[model.network.precision or "fp32"],
     )
     return target
 
@@ -108,10 +98,9 @@ def _write(model: LoadedModel, tuned: FineTunedTask, directory: str) -> list[str
         builder.save()
     extra = os.path.join(directory, _EXTRA)
     os.makedirs(extra, exist_ok=True)
-    model.config.to_json(os.path.join(extra, CONFIG_NAME))
-    model.tokenizer.save(os.path.join(extra, SPIECE_NAME))
-    if model.run:
-        run_document.write(extra, run_document.to_share(model.run))
+    if model.run:  # a fine-tuned model has it
+        shared = run_document.to_share(model.run)
+        run_document.write(extra, shared, model.config, model.tokenizer)
     return list(made)
 
 

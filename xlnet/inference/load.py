@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from xlnet.inference.settings import LoadSettings, from_keywords
+from xlnet.inference.settings import LoadSettings, ModelSettings, from_keywords
 from xlnet.settings.network import NetworkSettings
 from xlnet.support import system
 from xlnet.support.errors import wrong
 
 if TYPE_CHECKING:
     from xlnet.inference.model import Model
+    from xlnet.runs.model_files import LoadedModel
 
 
 def load(
@@ -59,20 +60,27 @@ def open_model(
     settings: LoadSettings, batch_size: int = 32, most_tokens: int | None = None
 ) -> Model:
     """The model of checked settings; other arguments as of `RestoredModel`."""
-    system.import_tensorflow()
+    found = read_files(settings)
     from xlnet.inference.model import Model
+
+    model = Model(found, settings.device, batch_size, most_tokens)
+    # The part of its graph that is used first is built now: the first result does not wait.
+    model.method("predict" if model.verb else "vectors")
+    return model
+
+
+def read_files(settings: ModelSettings) -> LoadedModel:
+    """All of a model but its weights; UserError where a file is missing, damaged or does not fit
+    the others."""
+    system.import_tensorflow()
     from xlnet.runs import model_files
     from xlnet.tasks import known
 
     # A task type that `own_module` registers must be known before the model directory names it.
     known.load(settings.own_module)
-    found = model_files.read(
+    return model_files.read(
         settings.model_dir,
         model_config_path=settings.model_config_path,
         spiece_model_file=settings.spiece_model_file,
         network=NetworkSettings(precision=settings.precision),
     )
-    model = Model(found, settings.device, batch_size, most_tokens)
-    # The part of its graph that is used first is built now: the first result does not wait.
-    model.method("predict" if model.verb else "vectors")
-    return model

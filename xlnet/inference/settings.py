@@ -28,8 +28,8 @@ CONTEXT = 512  # tokens that a pretrained model reads of a text, at most
 MOST_PIECES = 64  # of all blanks of a text
 
 
-class LoadSettings(Settings):
-    """Which model, and where it runs."""
+class ModelSettings(Settings):
+    """Which model."""
 
     model_dir: str = required(
         "model directory (its best checkpoint, or the newest where there is none), "
@@ -42,9 +42,14 @@ class LoadSettings(Settings):
     spiece_model_file: Optional[str] = setting(
         None, "SentencePiece model, if it is not next to the checkpoint"
     )
-    device: str = same_as(DeviceSettings, "device")
     precision: str = same_as(NetworkSettings, "precision", default="fp32")
     own_module: Optional[str] = same_as(TaskSettings, "own_module")
+
+
+class LoadSettings(ModelSettings):
+    """Which model, and where it runs."""
+
+    device: str = same_as(DeviceSettings, "device")
 
 
 class FillingSettings(Settings):
