@@ -5,7 +5,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from xlnet.commands import cli, pretrain
-from xlnet.commands.plot import check_png
+from xlnet.commands.plot import FigureSettings
 from xlnet.settings.fields import required, same_as
 from xlnet.settings.pretraining import (
     ObjectiveSettings,
@@ -39,16 +39,14 @@ class InspectionSettings(TargetSettings):
     input: str = required("directory of records (its manifest is read)")
 
 
-class MaskSettings(TargetSettings):
+class MaskSettings(TargetSettings, FigureSettings):
     """xlnet plot masks: of what, to which file."""
 
-    output: str = required("image to write, .png")
     text: str = required("text of the plot, all of it predicted by default")
     spiece_model_file: str = required("SentencePiece model")
 
     def check(self) -> None:
         super().check()
-        check_png(self.output)
         if self.objective != "permutation":
             raise wrong("objective", self.objective, "permutation")
         if self.mask_mode == "legacy":

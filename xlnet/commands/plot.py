@@ -3,15 +3,26 @@
 from typing import Optional
 
 from xlnet.commands import cli
+from xlnet.inference import settings as inference
 from xlnet.inference.load import open_model
-from xlnet.inference.settings import AttentionSettings as ComputingSettings
-from xlnet.inference.settings import LoadSettings
-from xlnet.settings.fields import Settings, required, same_as, setting
+from xlnet.settings.fields import Settings, required, setting
 from xlnet.support import files, system
 from xlnet.support.errors import wrong
 
 
-class CurveSettings(Settings):
+class FigureSettings(Settings):
+    """To which file a figure is written."""
+
+    output: str = required("image to write: FILE.png")
+
+    def check(self) -> None:
+        super().check()
+        if not self.output.endswith(".png"):
+            raise wrong("output", f"'{self.output}'", "a name that ends in .png")
+        files.check_output(self.output, ())
+
+
+class CurveSettings(FigureSettings):
     """xlnet plot curves: of which runs, to which file."""
 
     model_dir: str = required(
@@ -19,38 +30,14 @@ class CurveSettings(Settings):
     )
     output: str = setting("curves.png", "image to write, .png")
 
-    def check(self) -> None:
-        super().check()
-        check_png(self.output)
 
-
-class AttentionSettings(Settings):
-    """xlnet plot attention: of which text, which layers and heads, to which files."""
+class AttentionSettings(inference.AttentionSettings, FigureSettings):
+    """xlnet plot attention: of which text and layers, in which factorization order."""
 
     text: str = required("the text, of at most 512 pieces")
     layers: Optional[str] = setting(
         None, "numbers of layers, from 1 on, with commas; all if not given"
     )
-    order: str = same_as(
-        ComputingSettings,
-        "order",
-        help="factorization order of the pieces: random, left_to_right, their numbers as 2,1,3, or "
-        "none: each sees all, the query stream all but itself; a causal model reads from left to "
-        "right",
-    )
-    seed: int = same_as(ComputingSettings, "seed")
-    output: str = required("image to write: FILE.png")
-
-    def check(self) -> None:
-        super().check()
-        check_png(self.output)
-
-
-def check_png(path: str) -> None:
-    """Raises UserError unless this can be written as a PNG."""
-    if not path.endswith(".png"):
-        raise wrong("output", f"'{path}'", "a name that ends in .png")
-    files.check_output(path, ())
 
 
 def curves() -> None:
@@ -80,7 +67,9 @@ def attention() -> None:
       xlnet plot attention --model_dir=model --text='A name is bound in a block.' --layers=1,2 \\
           --output=attention.png
     """
-    with cli.command(LoadSettings, AttentionSettings, about=attention.__doc__) as line:
+    with cli.command(
+        inference.LoadSettings, AttentionSettings, about=attention.__doc__
+    ) as line:
         model_settings, settings = line.settings
         with open_model(model_settings) as model:
             from xlnet.plots import masks as plots
