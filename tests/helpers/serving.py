@@ -30,9 +30,12 @@ class Echo(ServedModel):
         "generate": {"prompt": None},
     }
 
+    at_once = 32  # rows that a call computes together
+
     def __init__(self):
         self.turns = Turns()
-        self._model = types.SimpleNamespace(method=lambda *_, **__: None)
+        method = types.SimpleNamespace(at_once=self.at_once)
+        self._model = types.SimpleNamespace(method=lambda *_, **__: method)
         self.asked = []  # (signature, number of rows) of each call
 
     def describe(self):
@@ -40,14 +43,8 @@ class Echo(ServedModel):
 
     def call(self, signature, parameters):
         if signature == "choices":
-            return Call(signature, {}, None)
+            return Call(signature, {}, self._model.method())
         return super().call(signature, parameters)
-
-    def batch(self, call, rows):
-        return call.signature
-
-    def keeps_tokens(self, call):
-        return False
 
     def run(self, call, rows):
         self.asked.append((call.signature, len(rows)))

@@ -164,7 +164,7 @@ class Model(Echo):
         given = {name: str(value) for name, value in parameters.items()}
         if given.get("seed") == "-1":
             raise UserError("parameters: seed is -1, expected 0 or more")
-        return Call(signature, given, None)
+        return Call(signature, given, self._model.method())
 
     def rows(self, call, rows):
         return rows

@@ -259,11 +259,11 @@ def test_what_is_computed_together(permuted):
         ("fill", {"text": "a ___"}, {}, False),
     ):
         call = model.call(signature, parameters)
-        assert (model.batch(call, [row]) is not None) == is_together
-        assert model.keeps_tokens(call) == (signature != "vectors")
-        assert model.batch(call, [row] * (limits.MAX_BATCH + 1)) is None
+        assert (call.batch([row]) is not None) == is_together
+        assert call.keeps_tokens == (signature != "vectors")
+        assert call.batch([row] * (limits.MAX_BATCH + 1)) is None
     ours, theirs = (model.call("generate", {"seed": seed}) for seed in (1, 2))
-    assert model.batch(ours, [row]) != model.batch(theirs, [row])
+    assert ours.batch([row]) != theirs.batch([row])
     model._model.close()
 
 

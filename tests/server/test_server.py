@@ -39,12 +39,11 @@ def slow():
     """A model whose work takes until it is told to go on, or is left; `begun` counts it."""
 
     class Slow(Echo):
+        at_once = 1
+
         def __init__(self):
             super().__init__()
             self.begun, self.go, self.left = 0, threading.Event(), 0
-
-        def batch(self, call, rows):
-            return None
 
         def _work(self):
             self.begun += 1
@@ -379,7 +378,7 @@ def slow(self, call, rows):
         time.sleep(int(text.split()[1]))
     return run(self, call, rows)
 served_model.ServedModel.run = slow
-served_model.ServedModel.batch = lambda *_: None
+served_model.Call.batch = lambda *_: None
 sys.argv = ["xlnet", "serve", "--model_dir={permuted.folder}", "--port=0", "--name=m"]
 commands.main()
 """

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from typing import NamedTuple, Optional
 
 import pytest
 from helpers.serving import wait_until
@@ -37,6 +38,16 @@ def test_a_call_that_fails_leaves_the_network_to_others():
 # ---- requests
 
 
+class Call(NamedTuple):
+    """As of the server: requests of the same name are computed together."""
+
+    name: Optional[str]
+    keeps_tokens: bool = False
+
+    def batch(self, rows):
+        return self.name
+
+
 async def until(condition):
     for _ in range(1000):
         if condition():
@@ -60,7 +71,7 @@ def test_requests_that_arrive_during_a_batch_are_the_next_one():
         computing = Computing(run, Turns())
 
         def asked(call, rows):
-            return asyncio.ensure_future(computing.answers(call, rows, call, False))
+            return asyncio.ensure_future(computing.answers(Call(call), rows))
 
         first = asked("s", [0])
         await until(lambda: batches)
@@ -95,7 +106,7 @@ def test_prompts_that_arrive_together_are_continued_together(monkeypatch):
         computing = Computing(run, Turns())
 
         def asked(rows):
-            return asyncio.ensure_future(computing.answers("g", rows, "g", True))
+            return asyncio.ensure_future(computing.answers(Call("g", True), rows))
 
         first = [asked([number]) for number in range(20)]
         await until(lambda: batches)
@@ -122,7 +133,7 @@ def test_what_nobody_waits_for_ends_before_its_next_call():
 
     async def story():
         computing = Computing(run, turns)
-        task = asyncio.ensure_future(computing.answers("s", [0], None, False))
+        task = asyncio.ensure_future(computing.answers(Call(None), [0]))
         await until(begun.is_set)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -176,10 +176,8 @@ class Application:
             first = await parts.__anext__()  # an error before it is one of the response
             lines = _lines(first, parts)
             return StreamingResponse(lines, media_type="application/x-ndjson")
-        batch = self._model.batch(call, rows)
-        keeps_tokens = self._model.keeps_tokens(call)
         with self._computing.counted(len(rows)):
-            work = self._computing.answers(call, rows, batch, keeps_tokens)
+            work = self._computing.answers(call, rows)
             answers = await _unless_left(request, work)
         for number, each in enumerate(answers):
             if isinstance(each, UserError):

@@ -35,11 +35,32 @@ Row = dict[str, Any]  # an instance: str by name, or a list of str
 
 
 class Call(NamedTuple):
-    """A signature with the parameters of a request, and the `Method` of the model that they are."""
+    """What a request asks for.
+
+    Attributes:
+      signature: its name.
+      parameters: those of the request.
+      method: the `Method` of the model that computes it, with the parameters as its settings.
+    """
 
     signature: str
     parameters: dict[str, Any]
     method: Any
+
+    @property
+    def keeps_tokens(self) -> bool:
+        """Whether a request keeps tokens on the device."""
+        return self.signature in _OF_OBJECTIVE["permutation"]
+
+    def batch(self, rows: Sequence[Row]) -> str | None:
+        """What a request with these rows is computed together with, a name that equal calls share;
+        None: it is computed alone, as the model computes one at a time, or the request has many or
+        long texts."""
+        if self.method.at_once == 1 or len(rows) > limits.MAX_BATCH:
+            return None
+        if max(len(str(row)) for row in rows) > limits.MAX_SHORT:
+            return None
+        return json.dumps([self.signature, self.parameters], sort_keys=True)
 
 
 class Answer(NamedTuple):
@@ -64,7 +85,6 @@ class ServedModel:
     """A model loaded as by `xlnet.load`. Any number of threads may call it.
 
     Attributes:
-      verb: the method of `xlnet.load` for the signature `text`; None: it has none.
       labels: names in the order of the probabilities; None: it has none.
       inputs: those of each signature, in the order in which they are shown, by name: the number of
         texts in a list, or None for a text.
@@ -78,7 +98,6 @@ class ServedModel:
         self._model = model = open_model(settings, limits.MAX_BATCH, most)
         self.turns = Turns()
         model.session.call = self.turns.call
-        self.verb = model.verb
         self.labels = list(model.labels) if model.labels else None
         loaded = model.loaded
         self.inputs: dict[str, dict[str, int | None]] = {}
@@ -86,7 +105,7 @@ class ServedModel:
             texts = self.inputs["text"] = dict.fromkeys(sorted(loaded.tuned.task.texts))
             if "choices" in texts:
                 texts["choices"] = len(self.labels or ())
-            if self.verb in EXPLAINED:
+            if model.verb in EXPLAINED:
                 self.inputs["explain"] = texts
         else:
             for signature in _OF_OBJECTIVE.get(loaded.objective, ()):
@@ -114,18 +133,18 @@ class ServedModel:
 
     def describe(self) -> dict[str, Any]:
         """What it is and what it takes, for `json`."""
-        loaded = self._model.loaded
+        loaded, verb = self._model.loaded, self._model.verb
         return {
             "model": {
                 "layers": loaded.config.n_layer,
                 "width": loaded.config.d_model,
                 "vocabulary": loaded.config.n_token,
-                "objective": None if self.verb else loaded.objective,
+                "objective": None if verb else loaded.objective,
                 "task": self._model.task,
                 "checkpoint": os.path.basename(loaded.prefix),
             },
             "labels": self.labels,
-            "verb": self.verb,
+            "verb": verb,
             "default_signature": self.default,
             "signatures": {name: list(self.inputs[name]) for name in self.inputs},
         }
@@ -184,19 +203,6 @@ class ServedModel:
             tokens = len(self._model.tokenizer.ids(text))
             if tokens > limits.MAX_SQUARE:
                 raise wrong(where, f"{tokens} tokens", f"at most {limits.MAX_SQUARE}")
-
-    def batch(self, call: Call, rows: Sequence[Row]) -> str | None:
-        """What a request is computed together with: the name of its call, if the model computes
-        several at once, and it has few and short texts."""
-        if call.method.at_once == 1 or len(rows) > limits.MAX_BATCH:
-            return None
-        if max(len(str(row)) for row in rows) > limits.MAX_SHORT:
-            return None
-        return json.dumps([call.signature, call.parameters], sort_keys=True)
-
-    def keeps_tokens(self, call: Call) -> bool:
-        """Whether a request keeps tokens on the device."""
-        return call.signature in _OF_OBJECTIVE["permutation"]
 
     # ---- answers
 

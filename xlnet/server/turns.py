@@ -86,33 +86,25 @@ class Computing:
         finally:
             self.rows -= count
 
-    async def answers(
-        self, call: Any, rows: list, batch: str | None, keeps_tokens: bool
-    ) -> list:
-        """The answers to the rows of a request. One that is cancelled ends before its next call of
-        the network.
-
-        Args:
-          batch: what it is computed together with, a name that equal calls share; None: alone.
-          keeps_tokens: whether it keeps tokens on the device.
-        """
+    async def answers(self, call: Any, rows: list) -> list:
+        """The answers to the rows of a request, a `served_model.Call`. One that is cancelled ends
+        before its next call of the network."""
         one = _Waiting(rows, asyncio.get_running_loop().create_future())
+        batch = call.batch(rows)
         name = batch or str(id(one))
         self._gathered.setdefault(name, []).append(one)
         if len(self._gathered[name]) == 1:
-            answering = self._answer(call, name, batch is not None, keeps_tokens)
+            answering = self._answer(call, name, batch is not None)
             task = asyncio.ensure_future(answering)
             self._tasks.add(task)  # the event loop has a weak reference
             task.add_done_callback(self._tasks.discard)
         return await one.answers
 
-    async def _answer(
-        self, call: Any, name: str, is_batch: bool, keeps_tokens: bool
-    ) -> None:
+    async def _answer(self, call: Any, name: str, is_batch: bool) -> None:
         """Answers the requests that are gathered under a name, and those that arrive before this
         begins."""
         turn: Any = contextlib.AsyncExitStack()  # at once
-        if keeps_tokens:
+        if call.keeps_tokens:
             turn = self.reading
             # Prompts are continued by many calls of the network, each of which costs about as much
             # for twenty of them as for one: others are waited for.
