@@ -13,6 +13,7 @@ from xlnet.convert.weights import (
     CHOICE,
     LM,
     NETWORK,
+    OUTPUT_LAYERS,
     SCORE,
     SEQUENCE,
     SPANS,
@@ -35,8 +36,6 @@ from xlnet.tasks import known
 from xlnet.tasks.tagging import sentences
 
 NAME = "config.json"
-
-CLASSES = (NETWORK, LM, SEQUENCE, CHOICE, TOKENS, SPANS)
 
 # The values of `problem_type`, with `SCORE`.
 ONE_LABEL = "single_label_classification"
@@ -101,8 +100,8 @@ def read(given: Mapping[str, Any], path: str) -> dict[str, Any]:
     """All entries of `DEFAULTS`; refuses what is not an XLNet, or cannot be computed here."""
     values = {name: given.get(name, default) for name, default in DEFAULTS.items()}
     classes = values["architectures"]
-    if classes not in [[name] for name in CLASSES]:
-        expected = f"one of {', '.join(CLASSES)}"
+    if classes not in [[name] for name in OUTPUT_LAYERS]:
+        expected = f"one of {', '.join(OUTPUT_LAYERS)}"
         raise wrong(f"{path}: architectures", repr(classes), expected)
     name, labels = classes[0], values["id2label"]
     allowed: dict[str, tuple] = {"model_type": ("xlnet",), "layer_norm_eps": (1e-12,)}

@@ -69,7 +69,7 @@ model/sequnece_summary/summary/kernel sequence_summary.summary.weight D,D transp
 model/sequnece_summary/summary/bias sequence_summary.summary.bias D same
 """
 # The output layer of each class; <scope>: its name here, if it has an output for each label.
-_OUTPUT_LAYERS = {
+OUTPUT_LAYERS = {
     NETWORK: "",
     LM: f"{LM_BIAS} lm_loss.bias V same",
     SEQUENCE: """
@@ -141,7 +141,7 @@ def pairs(
         "F": config.d_inner,
         "C": outputs,
     }
-    table = _NETWORK + (_SUMMARY if has_summary else "") + _OUTPUT_LAYERS[class_name]
+    table = _NETWORK + (_SUMMARY if has_summary else "") + OUTPUT_LAYERS[class_name]
     found = []
     for line in table.split("\n"):
         if not line:

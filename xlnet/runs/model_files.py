@@ -56,6 +56,7 @@ class LoadedModel:
 
 def read(
     path: str,
+    flag: str = "model_dir",
     *,
     model_config_path: str | None = None,
     spiece_model_file: str | None = None,
@@ -64,9 +65,10 @@ def read(
     """Reads all of a model but its weights; raises UserError where a file is missing or damaged,
     or does not fit the others.
 
-    path: a model directory, a directory with a released checkpoint, or a checkpoint prefix. The
-    architecture and the vocabulary are the files next to the checkpoint unless others are given.
-    Of a model directory the checkpoint in `best/` is taken if it is there, or else the newest.
+    path: a model directory, a directory with a released checkpoint, or a checkpoint prefix; errors
+    name the `flag` that gave it. The architecture and the vocabulary are the files next to the
+    checkpoint unless others are given. Of a model directory the checkpoint in `best/` is taken if
+    it is there, or else the newest.
     """
     network = network or NetworkSettings()
     given: dict[str, Any] = dict(
@@ -81,7 +83,7 @@ def read(
     # Find the checkpoint. The directory of its other files is its own, as `best/` has copies of
     # them, or that of the run.
     found = best_checkpoint.best_or_newest(path) if os.path.isdir(path) else None
-    prefix = found or checkpoint.resolve(path, "model_dir")
+    prefix = found or checkpoint.resolve(path, flag)
     home = os.path.dirname(prefix) or "."
     run = run_document.read(home)
     if run is None and os.path.isdir(path):
