@@ -170,16 +170,19 @@ class Explaining(Method):
         (item,) = items
         (example,) = examples_of("explain", item)
         row = self._model.row(example)
-        texts = row.pairs[0]
+        texts, tokenizer = row.pairs[0], self._model.tokenizer
         words, is_read = [], []
         first_words = 0
         rows = [row]  # then without each of the words that are read
-        for number, characters in enumerate(self._characters_read(texts)):
+        for number, end_read in enumerate(self._ends_read(texts)):
             text = texts[number]
             for start, end in words_of(text):
-                words.append(text[start:end])
-                is_read.append(characters[start:end].any())
-                if is_read[-1]:
+                word = text[start:end]
+                words.append(word)
+                # Of a word that cleaning removes nothing is read, either.
+                has_tokens = start < end_read and tokenizer.ids(word)
+                is_read.append(bool(has_tokens))
+                if has_tokens:
                     without = list(texts)
                     without[number] = text[:start] + text[end:]
                     rows.append(row._replace(pairs=(tuple(without),)))
@@ -210,23 +213,18 @@ class Explaining(Method):
         )
         return [Computed(result, counts.read[0], counts.total[0])]
 
-    def _characters_read(self, texts: tuple) -> list[np.ndarray]:
-        """Whether the network reads each character of a text, or of both of a pair, bool
-        [characters]."""
-        given = [text for text in texts if text is not None]
-        aligned = [align(self._model.tokenizer, text) for text in given]
-        # The numbers of the tokens are cut as their ids are: the end of a text is lost.
-        numbers = [list(range(len(tokens.ids))) for tokens in aligned]
-        second = numbers[1] if len(numbers) > 1 else None
-        windows = encoding.fit_to_length(numbers[0], second, self._layout)
-        found = []
-        for place, tokens in enumerate(aligned):
-            is_read = np.zeros(len(given[place]), bool)
-            for window in windows:
-                for number in window[place]:
-                    is_read[tokens.starts[number] : tokens.ends[number]] = True
-            found.append(is_read)
-        return found
+    def _ends_read(self, texts: tuple[str, str | None]) -> list[int]:
+        """How many characters of a text, or of each of a pair, the network reads; the end of a long
+        one is cut."""
+        ends = []  # of the tokens, which are cut as their ids are
+        for text in texts:
+            if text is not None:
+                ends.append(align(self._model.tokenizer, text).ends.tolist())
+            else:
+                ends.append(None)
+        # Of several windows the last one ends where the text does.
+        kept = encoding.fit_to_length(ends[0], ends[1], self._layout)[-1]
+        return [each[-1] if each else 0 for each in kept if each is not None]
 
 
 def words_of(text: str) -> list[tuple[int, int]]:
