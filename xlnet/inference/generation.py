@@ -162,16 +162,11 @@ class Generation(Method):
 
 
 class _Text:
-    """A text that is being generated. Characters are released as soon as it is clear that the stop
-    text does not begin with them."""
+    """A text that is being generated, without its prompt."""
 
-    # Only the characters that are held back are searched for the stop text, so that the cost of a
-    # token does not grow with the text.
     def __init__(self, tokenizer: Tokenizer, stop: str | None):
         self._tokenizer, self._stop = tokenizer, stop or ""
-        self._held = ""  # may be the beginning of the stop text
-        self._at_line_start = False
-        self.released = ""
+        self.text = ""
         self.log_probability = 0.0
         self.tokens = 0
 
@@ -184,24 +179,26 @@ class _Text:
         characters = "\n"
         if id != self._tokenizer.eop_id:
             characters = self._tokenizer.id_to_piece(id).replace(WORD_START, " ")
-            if self._at_line_start:
+            if self.text.endswith("\n"):
                 characters = characters.lstrip(" ")
-        self._at_line_start = characters.endswith("\n")
-        self._held += characters
+        self.text += characters
         if self._stop:
-            self._held, stop, _ = self._held.partition(self._stop)
+            self.text, stop, _ = self.text.partition(self._stop)
             if stop:
                 return "stop"
-        # The longest end that is the beginning of the stop text is held back.
-        while self._held and not self._stop.startswith(self._held):
-            self.released += self._held[0]
-            self._held = self._held[1:]
         return None
 
+    @property
+    def released(self) -> str:
+        """The text without the longest end with which the stop text may begin."""
+        begin = max(len(self.text) - len(self._stop), 0)
+        while not self._stop.startswith(self.text[begin:]):
+            begin += 1
+        return self.text[:begin]
+
     def whole(self, ended: str) -> GeneratedText:
-        """The text at its end, with what was held back until then."""
-        text = self.released + self._held
-        return GeneratedText(text, self.log_probability, self.tokens, ended)
+        """The text at its end."""
+        return GeneratedText(self.text, self.log_probability, self.tokens, ended)
 
 
 def banned(tokenizer: Tokenizer) -> np.ndarray:
