@@ -17,6 +17,7 @@ class Shared:
 
     def __init__(self, made):
         self.tokenizer, self.language_model = made.tokenizer, lambda: made.model
+        self.n_layer = made.config.n_layer
 
 
 def factorize(made, text=TEXT, **settings):

@@ -104,6 +104,7 @@ class Factorizing(Method):
         self._settings = from_keywords(FactorizationSettings, settings)
         self._network, self._tokenizer = model.language_model(), model.tokenizer
         self._network.require_queries()
+        self._layers = range(model.n_layer)
 
     def compute(self, items: list) -> list[Computed]:
         (item,) = items
@@ -116,7 +117,7 @@ class Factorizing(Method):
         # its place in the order.
         rank = np.full(count, -1)
         rank[order[known:]] = np.arange(count - known)
-        read = _read(self._network, ids, rank, range(self._network.n_layer))
+        read = _read(self._network, ids, rank, self._layers)
 
         is_known = rank < 0
         of_text = read.log_probabilities[np.arange(count), ids].astype(float)
@@ -178,7 +179,7 @@ class Attending(Method):
     ) -> None:
         self._settings = from_keywords(AttentionSettings, settings)
         self._network, self._tokenizer = model.language_model(), model.tokenizer
-        numbers = range(1, self._network.n_layer + 1)
+        numbers = range(1, model.n_layer + 1)
         is_list = isinstance(layers, (list, tuple, range))
         if not is_list or not layers or any(layer not in numbers for layer in layers):
             expected = f"a list of numbers from 1 to {len(numbers)}, such as [1]"

@@ -32,7 +32,6 @@ class LanguageModel:
     Attributes:
       is_causal: whether it reads from left to right only.
       tokens_before: as of `LoadedModel`.
-      n_layer: number of layers.
     """
 
     # The keys and values of a text stay on the device from one call to the next, in variables of
@@ -50,7 +49,6 @@ class LanguageModel:
             raise wrong(loaded.prefix, found, "permutation or causal")
         self.is_causal = loaded.objective == "causal"
         self.tokens_before = loaded.tokens_before
-        self.n_layer = loaded.config.n_layer
         self._loaded, self._restored = loaded, restored
         self._numbers = itertools.count(1)  # of the copies
         self._free: list[Subgraph] = []
