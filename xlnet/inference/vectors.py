@@ -5,7 +5,6 @@ Shape letters: n texts, B batch, T tokens, D d_model, k layers.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from xlnet.inference.method import (
 )
 from xlnet.model import modeling, parameters
 from xlnet.model.ops import Tensors
-from xlnet.runs.model_files import LoadedModel
 from xlnet.support.errors import wrong
 from xlnet.tasks import encoding
 from xlnet.tasks.encoding import IDS, Padding, batches_by_length
@@ -59,8 +57,7 @@ class Vectors(Method):
         tuned = model.loaded.tuned
         if tuned and not encoding.has_windows(tuned.layout):
             self._layout = tuned.layout
-        build = functools.partial(_build, model.loaded)
-        self._subgraph = model.session.subgraph("vectors", build)
+        self._subgraph = model.session.subgraph("vectors", self._build)
         self.at_once = model.at_once
 
     def prepare(self, item: Any) -> tuple[str, str | None]:
@@ -108,32 +105,33 @@ class Vectors(Method):
         require_finite(values)
         return values
 
-
-def _build(loaded: LoadedModel) -> tuple[Tensors, Tensors]:
-    """The part of the graph that computes vectors: of `IDS` [B,T] the embeddings and the outputs of
-    all layers by their number, float32 [B,T,D]."""
-    inputs = {}
-    for name, dtype in zip(IDS, (tf.int32, tf.float32, tf.int32)):
-        inputs[name] = tf.placeholder(dtype, [None, None], "texts/" + name)
-    ids, padding, segments = inputs.values()
-    masked = padding[:, None] > 0  # what no position [B,1,T], or some [B,T,T], may see
-    if loaded.tokens_before is not None:
-        place = tf.range(tf.shape(padding)[1])
-        masked |= place[:, None] - place > loaded.tokens_before
-    run = loaded.network.run_config(False, mem_len=_UNLIMITED)
-    with parameters.model_scope(kept_in=run.precision):
-        # `new_mems` has the input of each layer: the embeddings, then the outputs of all layers but
-        # the last one, whose output is `sequence`.
-        found = modeling.transformer_xl(
-            loaded.config,
-            run,
-            input_ids=ids,
-            seg_ids=segments,
-            mask=masked,
-            attn_type=loaded.attn_type,
-        )
-    # A session computes only the layers that a call fetches.
-    outputs = {}
-    for layer, sequence in enumerate([*found.new_mems, found.sequence]):
-        outputs[str(layer)] = tf.cast(sequence, tf.float32)
-    return inputs, outputs
+    def _build(self) -> tuple[Tensors, Tensors]:
+        """The part of the graph that computes vectors: of `IDS` [B,T] the embeddings and the
+        outputs of all layers by their number, float32 [B,T,D]."""
+        loaded = self._model.loaded
+        inputs = {}
+        for name, dtype in zip(IDS, (tf.int32, tf.float32, tf.int32)):
+            inputs[name] = tf.placeholder(dtype, [None, None], "texts/" + name)
+        ids, padding, segments = inputs.values()
+        # What no position [B,1,T], or some [B,T,T], may see.
+        masked = padding[:, None] > 0
+        if loaded.tokens_before is not None:
+            place = tf.range(tf.shape(padding)[1])
+            masked |= place[:, None] - place > loaded.tokens_before
+        run = loaded.network.run_config(False, mem_len=_UNLIMITED)
+        with parameters.model_scope(kept_in=run.precision):
+            # `new_mems` has the input of each layer: the embeddings, then the outputs of all layers
+            # but the last one, whose output is `sequence`.
+            found = modeling.transformer_xl(
+                loaded.config,
+                run,
+                input_ids=ids,
+                seg_ids=segments,
+                mask=masked,
+                attn_type=loaded.attn_type,
+            )
+        # A session computes only the layers that a call fetches.
+        outputs = {}
+        for layer, sequence in enumerate([*found.new_mems, found.sequence]):
+            outputs[str(layer)] = tf.cast(sequence, tf.float32)
+        return inputs, outputs
