@@ -106,8 +106,7 @@ class Factorizing(Method):
         self._network.require_queries()
         self._layers = range(model.n_layer)
 
-    def compute(self, items: list) -> list[Computed]:
-        (item,) = items
+    def compute_one(self, item: Any) -> Computed:
         known = self._settings.known
         # Of the text one token or more is predicted.
         ids = ids_of(self._tokenizer, item, least=known + 1)
@@ -142,7 +141,7 @@ class Factorizing(Method):
             query_hides=read.hidden["query"] | is_known[:, None],
             query_attention=np.where(is_known[:, None], 0, attention),
         )
-        return [Computed(found, count, count)]
+        return Computed(found, count, count)
 
 
 class Attention(NamedTuple):
@@ -186,8 +185,7 @@ class Attending(Method):
             raise wrong("layers", f"{layers!r:.80}", expected)
         self._layers = layers
 
-    def compute(self, items: list) -> list[Computed]:
-        (item,) = items
+    def compute_one(self, item: Any) -> Computed:
         ids = ids_of(self._tokenizer, item)
         count = len(ids)
         # Every token is a target, or, without an order, none is: all tokens see each other, and a
@@ -207,7 +205,7 @@ class Attending(Method):
             hidden=read.hidden,
             places=None if rank[0] < 0 else rank + 1,
         )
-        return [Computed(found, count, count)]
+        return Computed(found, count, count)
 
 
 # ---- what both have in common

@@ -77,8 +77,7 @@ class Filler(Method):
         self._network.require_queries()
         self._pieces = BlankPieces(model.tokenizer)
 
-    def compute(self, items: list) -> list[Computed]:
-        (item,) = items
+    def compute_one(self, item: Any) -> Computed:
         blanks = Blanks(self._pieces, as_text(item), self._settings.most_pieces)
         top = self._settings.top
         found = []
@@ -96,7 +95,7 @@ class Filler(Method):
             )
         is_cut = np.array([blanks.tokens_read < blanks.tokens])
         self._model.note_cut(is_cut, CONTEXT)
-        return [Computed(found[:top], blanks.tokens_read, blanks.tokens)]
+        return Computed(found[:top], blanks.tokens_read, blanks.tokens)
 
     def _search(
         self, blanks: Blanks, widths: Sequence[int]

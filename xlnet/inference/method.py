@@ -50,13 +50,17 @@ class Method:
     at_once = 1
 
     def prepare(self, item: Any) -> Any:
-        """What `compute` takes of an item; UserError if the item is bad. A method that computes
-        items one by one reads them in `compute`."""
+        """What `compute` takes of an item; UserError if the item is bad."""
         return item
 
     def compute(self, items: list) -> list[Computed]:
         """The results of items, of one or more. A UserError, such as of outputs that are not
         finite, is that of all of them."""
+        return [self.compute_one(item) for item in items]
+
+    def compute_one(self, item: Any) -> Computed:
+        """The result of an item that is as it was given; UserError if it is bad. A method that
+        computes several items together has `prepare` and `compute` in place of this."""
         raise NotImplementedError
 
     def results(self, items: Iterable[Any]) -> Iterator[Computed | UserError]:

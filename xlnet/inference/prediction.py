@@ -166,8 +166,7 @@ class Explaining(Method):
         self._names = task.probabilities  # of the outputs; none of a score
         self._predictor = model.predictor()
 
-    def compute(self, items: list) -> list[Computed]:
-        (item,) = items
+    def compute_one(self, item: Any) -> Computed:
         (example,) = examples_of("explain", item)
         row = self._model.row(example)
         texts, tokenizer = row.pairs[0], self._model.tokenizer
@@ -211,7 +210,7 @@ class Explaining(Method):
             output,
             float(values[0]),
         )
-        return [Computed(result, counts.read[0], counts.total[0])]
+        return Computed(result, counts.read[0], counts.total[0])
 
     def _ends_read(self, texts: tuple[str, str | None]) -> list[int]:
         """How many characters of a text, or of each of a pair, the network reads; the end of a long
