@@ -158,7 +158,6 @@ class Model(RestoredModel):
         texts: Any,
         layer: int = -1,
         pooling: str = "mean",
-        normalize: bool = False,
     ) -> Any:
         """The hidden states of the network for texts, before any output layer. A text is read as by
         the model's task, <sep> and <cls> behind it; where that reads a long text in several parts,
@@ -168,7 +167,6 @@ class Model(RestoredModel):
           layer: 0 are the embeddings, 1 to n_layer the layers; -1 is the last one.
           pooling: "mean" over the tokens of a text, <sep> and <cls> included, padding excluded;
             "first" token; "last" one, which is <cls>; "none": all tokens.
-          normalize: scales each vector to length 1.
 
         Returns:
           float32 [D] of one text, [n,D] of several. With "none" [T,D] of one text, a list of n such
@@ -178,9 +176,7 @@ class Model(RestoredModel):
           >>> model.vectors(["It rains.", "It does not."]).shape
           (2, 768)
         """
-        found = self._all(
-            "vectors", texts, layer=layer, pooling=pooling, normalize=normalize
-        )
+        found = self._all("vectors", texts, layer=layer, pooling=pooling)
         if not isinstance(found, list) or not found or pooling == "none":
             return found
         return np.stack(found)

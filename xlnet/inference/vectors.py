@@ -26,7 +26,6 @@ from xlnet.tasks.encoding import IDS, Padding, batches_by_length
 
 POOLINGS = ("mean", "first", "last", "none")
 _UNLIMITED = 1 << 30  # a memory of this length keeps every position
-_LEAST_NORM = 1e-12  # so that a vector of zeros is not divided by zero
 
 
 class Vectors(Method):
@@ -38,7 +37,6 @@ class Vectors(Method):
         model: RestoredModel,
         layer: int = -1,
         pooling: str = "mean",
-        normalize: bool = False,
     ) -> None:
         if pooling not in POOLINGS:
             raise wrong("pooling", repr(pooling), f"one of {', '.join(POOLINGS)}")
@@ -47,7 +45,7 @@ class Vectors(Method):
         if not is_number or not -n_layer - 1 <= layer <= n_layer:
             expected = f"a number from {-n_layer - 1} to {n_layer}"
             raise wrong("layer", repr(layer), expected)
-        self._model, self._pooling, self._normalize = model, pooling, normalize
+        self._model, self._pooling = model, pooling
         # 0 are the embeddings, 1 to n_layer the layers; -1 is the last one. The outputs of the
         # subgraph have these names.
         self._layer = str(layer % (n_layer + 1))
@@ -99,9 +97,6 @@ class Vectors(Method):
             values = values.mean(axis=0)
         elif self._pooling != "none":
             values = values[0 if self._pooling == "first" else -1]
-        if self._normalize:
-            norm = np.linalg.norm(values, axis=-1, keepdims=True)
-            values = values / np.maximum(norm, _LEAST_NORM)
         require_finite(values)
         return values
 
