@@ -126,19 +126,3 @@ def test_what_does_not_fit_is_said(permuted, causal):
             factorize(permuted, **settings)
     with pytest.raises(UserError, match="objective=causal"):
         factorize(causal)
-
-
-def test_a_print_is_a_table(permuted):
-    found = factorize(permuted, order="right_to_left", known=2, top=2)
-    first, *rows, last = str(found).split("\n")
-    assert first.split() == "predicts rank sees probability likeliest instead".split()
-    assert len(rows) == len(found.pieces)
-    pieces = list(found.pieces)
-    assert rows[0].split() == [pieces[-1], "known", pieces[-2], pieces[-1]]
-    target = len(pieces) - 3
-    probability = f"{100 * math.exp(found.log_probabilities[target]):.2f}"
-    assert rows[2].split() == [
-        *(pieces[-3], "1", pieces[-2], pieces[-1], probability, "%"),
-        *found.candidates[target],
-    ]
-    assert last.endswith(f"{np.nansum(found.log_probabilities):.4f}")

@@ -9,7 +9,6 @@ Shape letters: T tokens, V vocabulary, C candidates, N heads, k layers.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -31,12 +30,11 @@ from xlnet.inference.settings import (
     FactorizationSettings,
     from_keywords,
 )
-from xlnet.support.errors import escape_control_characters, wrong
+from xlnet.support.errors import wrong
 
 
 class Factorization(NamedTuple):
     """The masks of both streams in a factorization order, and the predictions of the query stream.
-    `print` shows them as a table, a row for each token in the order.
 
     Attributes:
       pieces: T of them, in the order of the text.
@@ -66,29 +64,6 @@ class Factorization(NamedTuple):
     content_hides: np.ndarray
     query_hides: np.ndarray
     query_attention: np.ndarray
-
-    def __str__(self) -> str:
-        rows = [("predicts", "rank", "sees", "probability", "likeliest instead")]
-        for place, position in enumerate(self.order):
-            rank, probability, candidates = "known", "", ""
-            hides = self.content_hides[position]
-            if place >= self.known:
-                rank = str(place - self.known + 1)
-                percent = 100 * math.exp(self.log_probabilities[position])
-                probability = f"{percent:.2f} %"
-                candidates = " ".join(self.candidates[position])
-                hides = self.query_hides[position]
-            seen = [self.pieces[other] for other in np.flatnonzero(~hides).tolist()]
-            sees = " ".join(seen) or "nothing"
-            rows.append((self.pieces[position], rank, sees, probability, candidates))
-        widths = [max(map(len, column)) for column in zip(*rows)]
-        lines = []
-        for row in rows:
-            cells = [cell.ljust(width) for cell, width in zip(row, widths)]
-            lines.append(escape_control_characters("  ".join(cells).rstrip()))
-        total = float(np.nansum(self.log_probabilities))
-        lines.append(f"log probability of the text in this order: {total:.4f}")
-        return "\n".join(lines)
 
 
 class Factorizing(Method):
