@@ -83,7 +83,7 @@ class Factorizing(Method):
 
     def compute_one(self, item: Any) -> Computed:
         known = self._settings.known
-        # Of the text one token or more is predicted.
+        # At least one token of the text is predicted.
         ids = ids_of(self._tokenizer, item, least=known + 1)
         count = len(ids)
         order = order_of(count, self._settings.order, self._settings.seed)  # [T]
@@ -187,7 +187,8 @@ class Attending(Method):
 
 
 def ids_of(tokenizer: Tokenizer, item: Any, least: int = 1) -> list[int]:
-    """The ids of a text of `least` to `CONTEXT` tokens."""
+    """The ids of a text, a list of `least` to `CONTEXT`; UserError if it has fewer or more, or is
+    not a text."""
     text = as_text(item)
     ids = tokenizer.ids(text)
     if not least <= len(ids) <= CONTEXT:
@@ -197,7 +198,14 @@ def ids_of(tokenizer: Tokenizer, item: Any, least: int = 1) -> list[int]:
 
 
 def order_of(count: int, order: str, seed: int) -> np.ndarray:
-    """The positions of so many tokens in a factorization order, int [T]."""
+    """The positions of `count` tokens in a factorization order, int [T]: the first one is that of
+    the token that comes first.
+
+    Args:
+      count: T.
+      order: as of `AttentionSettings`, but "none".
+      seed: of a random order.
+    """
     if order == "left_to_right":
         return np.arange(count)
     if order == "right_to_left":
@@ -233,8 +241,15 @@ class _Read(NamedTuple):
 def _read(
     network: LanguageModel, ids: Sequence[int], rank: np.ndarray, layers: Sequence[int]
 ) -> _Read:
-    """Reads a text in one pass of the network, in the order of the tokens' ranks [T]. layers: from
-    0 on."""
+    """Reads a text in one pass of the network, in a factorization order.
+
+    Args:
+      network: a pretrained one.
+      ids: those of the text, T of them.
+      rank: int [T], of each token its place in the order, from 0 on; -1 if it is known from the
+        start.
+      layers: the numbers of those whose attention is returned, from 0 on.
+    """
     # A row sees the columns of lower or equal rank: those before it in the order, and known tokens
     # see each other. In the content stream a row sees its own token, too; a query does not.
     positions = np.arange(len(ids))

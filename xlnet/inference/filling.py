@@ -155,7 +155,8 @@ class BlankPieces:
 
 
 class Blanks:
-    """A text cut at its blanks. Of a long one only the tokens around the blanks are read.
+    """A text cut at its blanks. Of a long one only the tokens around the blanks are read. `widths`
+    are the numbers of pieces of the blanks, one of `forms`.
 
     Attributes:
       shown: the text, as errors show it.
@@ -240,7 +241,7 @@ class Blanks:
     def filling(
         self, widths: Sequence[int], ids: np.ndarray, log_probability: float
     ) -> Filling:
-        """The `Filling` of pieces ids [P]."""
+        """The `Filling` with the pieces ids [P], in the order of the text."""
         words, pieces = [], []
         text = self._parts[0]
         its_blanks = np.split(ids, np.cumsum(widths)[:-1])

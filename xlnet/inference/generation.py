@@ -202,8 +202,8 @@ class _Text:
 
 
 def banned(tokenizer: Tokenizer) -> np.ndarray:
-    """Pieces that are never written, bool [V]: special ones, but for the ends of a paragraph and of
-    the document; a byte alone is not a character."""
+    """Whether a piece is never generated, bool [V]: the special ones but for the ends of a
+    paragraph and of the document, and bytes, as a byte alone is not a character."""
     is_banned = tokenizer.is_special.copy()
     is_banned[list(tokenizer.byte_ids)] = True
     is_banned[tokenizer.eod_id] = False

@@ -150,10 +150,10 @@ class RestoredModel:
                 self._language_model = LanguageModel(self.loaded, self.session)
             return self._language_model
 
-    def row(self, asked: InlineExample, place: str = "") -> Row:
+    def row(self, example: InlineExample, place: str = "") -> Row:
         """The row of an inline example; UserError, which begins with `place`, if it is bad."""
         try:
-            row = self.tuned().task.row("0", asked)
+            row = self.tuned().task.row("0", example)
         except ValueError as e:
             raise UserError(f"{place}{e}") from e
         texts = itertools.chain.from_iterable(row.pairs)
@@ -161,7 +161,12 @@ class RestoredModel:
         return row
 
     def note_cut(self, is_cut: np.ndarray, length: int) -> None:
-        """Warns, the first time, that some texts, bool [n], lost some of their tokens."""
+        """Warns, the first time, if any of n texts was cut.
+
+        Args:
+          is_cut: bool [n], whether a text lost some of its tokens.
+          length: to which texts are cut [tokens].
+        """
         cut = int(np.count_nonzero(is_cut))
         if cut and not self._has_noted_cut:
             self._has_noted_cut = True
@@ -182,8 +187,8 @@ def plain(values: Any) -> Any:
 
 
 def several(values: Any) -> Iterable | None:
-    """Several items, which are a list, an array, a column of a table or a generator; None if this
-    is a single one."""
+    """The items of a list, an array, a column of a table or a generator; None if `values` is a
+    single item."""
     values = plain(values)
     # A table is one item, which is refused: iterating over it would give the names of its columns.
     is_one = isinstance(values, (str, bytes, Mapping)) or hasattr(values, "columns")
@@ -206,7 +211,7 @@ def as_text(item: Any) -> str:
 
 
 def pair(item: Any) -> tuple[str, str | None]:
-    """(text, second text or None) of a text or a pair."""
+    """(text, second text or None) of an item that is a text or a pair; UserError for others."""
     if isinstance(item, (tuple, list)):
         if len(item) != 2:
             raise wrong("text", f"{len(item)} texts together", "one text or a pair")
@@ -217,8 +222,8 @@ def pair(item: Any) -> tuple[str, str | None]:
 def require_known(
     tokenizer: Tokenizer, given: Iterable[str | None], place: str = ""
 ) -> None:
-    """Raises UserError, which begins with `place`, for texts, of which some may be None, without
-    any token of the vocabulary: an answer would be of nothing."""
+    """Raises UserError, which begins with `place`, if the vocabulary knows no token of these texts
+    together, of which some may be None: an answer would be of nothing."""
     texts = [text for text in given if text is not None]
     ids, _ = tokenizer.encode_to_array(texts)
     is_unknown = ids == tokenizer.unk_id

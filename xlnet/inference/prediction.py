@@ -69,7 +69,8 @@ class Prediction(Method):
         return rows, verb == "rank" and not isinstance(item, InlineExample)
 
     def compute(self, items: list[tuple[list[Row], bool]]) -> list[Computed]:
-        # The rows of all items are batched together.
+        # Of each item its rows and whether they are ranked (`prepare`). The rows of all items are
+        # batched together.
         rows: list[Row] = []
         for its_rows, _ in items:
             for row in its_rows:
@@ -90,7 +91,12 @@ class Prediction(Method):
 
 
 def examples_of(verb: str, item: Any) -> list[InlineExample]:
-    """The examples of an item of a method, such as one for each document of a query."""
+    """The examples of an item: one, or of the method "rank" one for each document of a query.
+
+    Args:
+      verb: name of the method, one of `VERBS` or "explain".
+      item: what this method takes, such as (question, context) of "answer".
+    """
     if isinstance(item, InlineExample):
         return [item]
     if verb == "choose":
@@ -121,7 +127,7 @@ def _parts(item: Any, names: tuple[str, ...]) -> Sequence[Any]:
 
 
 def ranked(found: list) -> list[Ranked]:
-    """The documents of a query by their scores, best first."""
+    """The documents of a query, best first. found: the score of each, in the given order."""
     scores = np.array(found)
     documents = []
     for index in ranking.best_first(scores):

@@ -234,7 +234,8 @@ async def _body(request: Request) -> bytes:
 
 
 def _asked(model: ServedModel, body: bytes) -> tuple[Call, list[Row], bool]:
-    """The request of a body, checked: what is asked, of which rows, whether the answer streams."""
+    """Checks the body of a request; returns (its call, its rows, whether the answer is
+    streamed)."""
     try:
         given = files.parse_json(body, nan_is_null=True)
     except ValueError as e:

@@ -43,7 +43,7 @@ class Turns:
 
 
 class _Waiting(NamedTuple):
-    """A request."""
+    """A request that waits for its answers, one for each row."""
 
     rows: list
     answers: asyncio.Future[list]
@@ -66,7 +66,7 @@ class Computing:
         self.rows = 0
         self.reading = asyncio.Semaphore(limits.READING)
         self._one_batch = asyncio.Semaphore(1)  # of short requests: batches grow
-        self._gathered: dict[str, list[_Waiting]] = {}  # of each call
+        self._gathered: dict[str, list[_Waiting]] = {}  # by name, see `answers`
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads = concurrent.futures.ThreadPoolExecutor(limits.MAX_THREADS)
 
@@ -87,8 +87,13 @@ class Computing:
             self.rows -= count
 
     async def answers(self, call: Any, rows: list) -> list:
-        """The answers to the rows of a request, a `served_model.Call`. One that is cancelled ends
-        before its next call of the network."""
+        """The answers to the rows of a request. One that is cancelled ends before its next call of
+        the network.
+
+        Args:
+          call: its `served_model.Call`.
+          rows: its instances, checked.
+        """
         one = _Waiting(rows, asyncio.get_running_loop().create_future())
         batch = call.batch(rows)
         name = batch or str(id(one))
@@ -101,8 +106,14 @@ class Computing:
         return await one.answers
 
     async def _answer(self, call: Any, name: str, is_batch: bool) -> None:
-        """Answers the requests that are gathered under a name, and those that arrive before this
-        begins."""
+        """Answers the requests that are gathered under a name, and those that join them before the
+        computation begins.
+
+        Args:
+          call: theirs.
+          name: as of `Call.batch`, or one of its own.
+          is_batch: whether others may join.
+        """
         turn: Any = contextlib.AsyncExitStack()  # at once
         if call.keeps_tokens:
             turn = self.reading
