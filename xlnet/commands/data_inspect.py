@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from xlnet.corpus.tokenizer import Tokenizer
 
 _MOST_TOKENS = 40  # of a text in a plot; more would be too small to read
-_PLOTTED_MEMORY = 4
 _LEGEND = """\
 ⟦piece⟧7      predicted; the number is its position in the factorization order
 reused, A, B  the part that continues the text stream, and the two segments
@@ -179,5 +178,5 @@ def masks() -> None:
         excerpt = plots.of_text(
             settings.text, tokenizer, permutation, settings.seed, _MOST_TOKENS
         )
-        plots.draw_masks(settings.output, excerpt, _PLOTTED_MEMORY)
+        plots.draw_masks(settings.output, excerpt)
         print(f"written: {settings.output}")

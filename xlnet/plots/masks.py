@@ -23,6 +23,7 @@ _log = logging.getLogger(__name__)
 
 _CONTENT, _QUERY = "#4c78a8", "#e0812b"  # colors of the streams
 _MEMORY, _MASKED = "#9aa5ad", "#ececec"
+_MEMORY_LENGTH = 4  # remembered positions beside the tokens: M
 _CELL = 0.32  # [inches]
 _MARGIN = 2.0  # for names and titles [inches]
 _CAPTION = (
@@ -103,7 +104,7 @@ def visibility(
     return seen | itself, seen
 
 
-def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> None:
+def draw_masks(path: str, excerpt: Excerpt) -> None:
     """Writes the masks of the content and of the query stream of an excerpt."""
     from matplotlib.figure import Figure
 
@@ -114,14 +115,14 @@ def draw_masks(path: str, excerpt: Excerpt, memory_length: int) -> None:
     labels = [piece + "  –" for piece in excerpt.pieces]
     for position, target in enumerate(in_order.tolist(), 1):
         labels[target] = f"{excerpt.pieces[target]}  {position}"
-    width = max((memory_length + count) * _CELL, 3) + _MARGIN
+    width = max((_MEMORY_LENGTH + count) * _CELL, 3) + _MARGIN
     height = count * _CELL + _MARGIN
     size = (2 * width, 2 * height + 2.3)
     drawn: Any = Figure(figsize=size, dpi=110, layout="constrained")
     drawn.suptitle(excerpt.title, fontsize=12, parse_math=False)
     # Two rows of panels, a column for each stream: rows see columns (paper, figure 4 and appendix
     # A.7). In factorization order they are the lower triangle with and without its diagonal.
-    content, query = visibility(excerpt.rank, excerpt.is_target, memory_length)
+    content, query = visibility(excerpt.rank, excerpt.is_target, _MEMORY_LENGTH)
     # The query stream only has the rows of targets.
     query = np.ma.array(query)
     query[~excerpt.is_target] = np.ma.masked
