@@ -219,7 +219,7 @@ def describe_theirs(
 
 
 def _scheme(tags: Sequence[str]) -> str:
-    """The scheme whose tags these are."""
+    """The scheme of `TaggerSettings` whose tags these are, "plain" if they are of none."""
     for scheme in _SCHEMES:
         if set(sentences.all_tags(tags, scheme)) == set(tags):
             return scheme

@@ -95,6 +95,7 @@ def _say(
     tensors: Mapping[str, np.ndarray],
     left_over: Collection[str],
 ) -> None:
+    """Logs what was converted, and the names of weights that have no counterpart."""
     count = sum(array.size for array in tensors.values())
     name = entries["architectures"][0]
     _log.info("%s -> %s, %s: %s parameters", source, target, name, f"{count:,}")

@@ -101,7 +101,14 @@ answer_class/dense_1/kernel answer_class.dense_1.weight D,1 transposed
 
 
 class Pair(NamedTuple):
-    """A variable of ours, its tensor there, or one for each layer, and its shape here."""
+    """A variable here and what it is there.
+
+    Attributes:
+      ours: its name.
+      theirs: the name of its tensor there, or of one for each layer.
+      shape: its shape here.
+      layout: how it is stored there: "same", `_TRANSPOSED`, `_STACKED` or `_TIED`.
+    """
 
     ours: str
     theirs: Sequence[str]
@@ -213,6 +220,7 @@ def to_theirs(
 def _taken(
     arrays: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...], source: str
 ) -> np.ndarray:
+    """The array of this name; UserError, which names `source`, if there is none of this shape."""
     if name not in arrays:
         raise wrong(source, f"no weights {name}", "them")
     found = arrays[name].shape

@@ -113,6 +113,7 @@ class Application:
         yield
 
     async def _refused(self, request: Request, error: Exception) -> Response:
+        """The response to a request that ends with an error: its status and a line."""
         headers = None
         if isinstance(error, UserError):
             status, about = 400, str(error)
@@ -158,6 +159,7 @@ class Application:
         )
 
     def _check_name(self, request: Request) -> None:
+        """Raises HTTPException 404 for another name of a model in the path."""
         if request.path_params["name"] != self._name:
             raise HTTPException(404, f"the model is {self._name}")
 

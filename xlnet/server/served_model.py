@@ -195,6 +195,7 @@ class ServedModel:
         return rows
 
     def _check_text(self, where: str, text: Any, signature: str) -> None:
+        """Raises UserError, which begins with `where`, unless this is a text for a signature."""
         most = limits.MAX_CHARACTERS
         if not isinstance(text, str) or not is_text(text) or len(text) > most:
             expected = f"a string of up to {most} characters"
