@@ -81,31 +81,6 @@ def test_equal_texts_and_the_rows_of_a_query_stay_together():
         assert not {row.query for row in train} & {row.query for row in dev}
 
 
-def test_the_rows_of_a_group_stay_together(tmp_path):
-    lines = [f"{i},{'ab'[i % 2]},author {i % 7}" for i in range(70)]
-    write(tmp_path, "by.csv", "text_a,label,by", *lines)
-    asked = settings(tmp_path / "by.csv", group_column="by")
-    parts = parsing.read_parts(known.resolve_task(asked), "", "train", True)
-    authors = [{row.group for row in parts[part]} for part in ("train", "dev")]
-    assert all(authors) and len(authors[0] | authors[1]) == 7
-    assert not authors[0] & authors[1]
-    # A file that is not divided needs no groups.
-    (tmp_path / "both").mkdir()
-    write(tmp_path / "both", "train.csv", "text_a,label,by", *lines)
-    write(tmp_path / "both", "test.csv", "text_a,label", "x,a")
-    task = known.resolve_task(settings(tmp_path / "both", group_column="by"))
-    parts = parsing.read_parts(task, str(tmp_path / "both"), "test", True)
-    assert len(parts["test"]) == 1
-    # A row without an author stands for itself.
-    lines = [f"{i},{'ab'[i % 2]}," for i in range(70)]
-    write(tmp_path, "by.csv", "text_a,label,by", *lines)
-    parts = parsing.read_parts(known.resolve_task(asked), "", "train", True)
-    assert 0 < len(parts["dev"]) < 20
-    asked = settings(tmp_path / "by.csv", group_column="author")
-    with pytest.raises(UserError, match="no column 'author'"):
-        known.resolve_task(asked)
-
-
 def test_a_file_of_one_text_is_refused(tmp_path):
     write(tmp_path, "one.csv", "text_a,label", "x,a", "x,b")
     task = known.resolve_task(settings(tmp_path / "one.csv", dev_share=0.5))

@@ -269,7 +269,7 @@ class TaskSettings(
     predict_threshold = cast(Optional[float], None)
     is_regression = multi_label = False
     text_b_column = label_form = choice_columns = _NO_COLUMN
-    query_id_column = group_column = id_column = _NO_COLUMN
+    query_id_column = id_column = _NO_COLUMN
     requires_id = True  # of files, where an `id_column` is named
     # Settings that do_predict alone uses.
     only_predicted: ClassVar[tuple[str, ...]] = ("output", "predict_file")
@@ -355,10 +355,6 @@ class ClassifierSettings(
     id_column: Optional[str] = setting(
         None,
         "custom: column of an example's name; row number if not given",
-    )
-    group_column: Optional[str] = setting(
-        None,
-        "custom: column of the author or the document; an automatic split keeps its rows together",
     )
     choice_columns: Optional[str] = setting(
         None,

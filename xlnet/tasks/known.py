@@ -254,7 +254,6 @@ def _own_task(settings: Any, stored: dict) -> Task:
         id=settings.id_column,
         id_required=settings.requires_id,
         query=settings.query_id_column,
-        group=settings.group_column,
         label_form=settings.label_form,
     )
     is_of_one = is_built_in(its_type) and its_type.program == "xlnet classify"

@@ -20,10 +20,9 @@ Names = tuple[str, ...]  # of columns, labels, metrics or splits; the words of a
 
 # id: str. pairs: ((text_a, text_b or None), ...), one pair, or C of them in multiple choice. label:
 # as of `Task.parse_label`, or None if not known. query: name of the query of a document; None in
-# tasks other than ranking. source: whatever else a reader keeps of the file. group: name of the
-# author or the document, or None.
+# tasks other than ranking and questions. source: whatever else a reader keeps of the file.
 Row = collections.namedtuple(
-    "Row", "id pairs label query source group", defaults=(None, None, None)
+    "Row", "id pairs label query source", defaults=(None, None)
 )
 
 # A row without a file, in a call from Python. text_a: a text, or a tuple of words to be tagged.
@@ -48,7 +47,6 @@ class Columns:
       id_required: whether a file without the column `id` is refused.
       choices: the columns of the answers of a multiple choice, or one that lists them.
       query: the column of the query's name; rows are then documents to be ranked.
-      group: the column of the author or the document whose rows an automatic split keeps together.
       label_form: how a cell has its labels, as --label_form says; None: not declared.
     """
 
@@ -59,7 +57,6 @@ class Columns:
     id_required: bool = False
     choices: Names = ()
     query: str | None = None
-    group: str | None = None
     label_form: str | None = None
 
 

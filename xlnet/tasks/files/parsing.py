@@ -36,9 +36,8 @@ def read_parts(
     file = "train" if is_held_out else part
     path = forms.require_file(data_dir, by_split[file], file)
     if file != "train":
-        # A row that is left out would change what an evaluation counts. Nothing is held out of this
-        # file, so it needs no column of groups.
-        task = task.with_files(skips_errors=False, dev_share=0.0)
+        # A row that is left out would change what an evaluation counts.
+        task = task.with_files(skips_errors=False)
     rows = task.read(path, need_labels or is_held_out)
     if not is_held_out:
         return {part: rows}
@@ -50,10 +49,10 @@ def read_parts(
 
 
 def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence[Row]]:
-    """Splits rows into (train, dev), so that identical texts, and the rows of a group or a query,
-    are on one side.
+    """Splits rows into (train, dev), so that identical texts, and the rows of a query, are on one
+    side.
 
-    The hash of a text, or of the name of its group, chooses its side: it stays there when rows are
+    The hash of a text, or of the name of its query, chooses its side: it stays there when rows are
     added, removed, sorted or labelled in another way. One rule comes before: of each label with two
     texts or more at least one is on each side, or where labels share texts, in train. A rare label
     whose hashes are all on one side lends the text with the lowest hash to dev, or the one with the
@@ -61,13 +60,12 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence
 
     Args:
       rows: those of the train file.
-      share: about the fraction of the texts, or of the groups, that is dev.
+      share: about the fraction of the texts, or of the queries, that is dev.
     """
     hashes = []
     texts_of: dict[Any, set[int]] = {}  # of each label; of "", all rows
     for row in rows:
-        group = row.group or row.query
-        number = _digest(group) if group else text_digest(row)
+        number = _digest(row.query) if row.query else text_digest(row)
         hashes.append(number)
         labels = row.label if isinstance(row.label, tuple) else (row.label,)
         for label in ("", *labels):
@@ -258,8 +256,6 @@ class TableReader(TaskFields):
             needed["id_column"] = (columns.id,)
         if need_labels:
             needed["label_column"] = columns.label
-            if self.files.dev_share:
-                needed["group_column"] = (columns.group,)
         is_table = form.name in forms.DELIMITERS
         flags = ["--delimiter", "--header", "--encoding"] if is_table else []
         others = ", ".join(name or "''" for name in names)
@@ -284,9 +280,7 @@ class TableReader(TaskFields):
             texts.append(" ".join(filter(None, parts)))
         choices = [cells.get(name) for name in columns.choices]
         pairs = self._pairs(texts[0], texts[1] if columns.text_b else None, choices)
-        # A row without an author stands for itself.
         query = forms.to_text(cells.get(columns.query)) or None
-        group = forms.to_text(cells.get(columns.group)) or None
         name = forms.to_text(id)
         forms.require_text(name + (query or ""))
         label = None
@@ -297,7 +291,7 @@ class TableReader(TaskFields):
             # A label that is not needed may be wrong.
             if need_labels:
                 raise
-        return Row(name, pairs, label, query, group=group)
+        return Row(name, pairs, label, query)
 
     def row(self, id: str, asked: InlineExample) -> Row:
         """The row of texts without a file; a ValueError says in words what is wrong."""
