@@ -370,7 +370,7 @@ def test_a_metric_of_ones_own(tmp_path):
         )
     )
     values, truth = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]]), np.array([0, 1, 0])
-    found = task.evaluate(values, truth)
+    found = task.evaluate(values, truth, 0.5)
     assert list(found)[:3] == ["share", "cohen_kappa_score", "accuracy"]
     assert found["share"] == pytest.approx(0.5)
     assert found["cohen_kappa_score"] == pytest.approx(
@@ -393,7 +393,7 @@ def test_a_metric_that_fails_is_named(tmp_path, body, message):
     own = "%s:share" % (tmp_path / "mine.py")
     task = known.with_metric(TASKS["rte"], own)
     with pytest.raises(UserError, match="metric: found .*mine.py:share': " + message):
-        task.evaluate(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 1]))
+        task.evaluate(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 1]), 0.5)
 
 
 @pytest.mark.parametrize("number", range(30))
@@ -413,7 +413,7 @@ def test_measures_of_rankings_are_trec_evals(tmp_path, number):
     task = known.with_metric(TASKS["ranking"], ",".join(case["measures"]))
     rows = read_rows(task, str(tmp_path), "dev")
     values = np.array([case["run"][row.id] for row in rows])
-    result = task.evaluate(values, task.gold_labels(rows))
+    result = task.evaluate(values, task.gold_labels(rows), 0.5)
     for name, value in case["measures"].items():
         # Without any relevant document trec_eval has 0, and we have no value.
         found = result[name] if max(case["qrels"].values()) > 0 else 0

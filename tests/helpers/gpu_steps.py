@@ -93,7 +93,7 @@ def settings_of(kind, changes):
 
 def _batch(tuned, is_fixed):
     task, length = tuned.task, tuned.layout.max_seq_length
-    by_token = ("input_ids", "input_mask", "segment_ids", *tuned.padding.token_features)
+    by_token = ("input_ids", "input_mask", "segment_ids", *task.padding.token_features)
     dtypes = {"int": tf.int32, "float": tf.float32}
     rows = tuned.settings.train_batch_size
     batch = {

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from xlnet.inference.model import Model
 from xlnet.runs import model_files
-from xlnet.runs.task_settings import FineTunedTask
 
 WORDS = st.lists(
     st.sampled_from(["kamat", "tel", "okro", "mi", "solkit", "dar", "x"]),
@@ -81,18 +80,16 @@ def parts(value):
 @law(2, 100, pairs=PAIRS)
 def test_a_prediction_depends_on_its_text_alone(models, kind, pairs):
     (model, longer), ask = models(kind), ASK[kind]
-    together, real = parts(ask(model, pairs)), FineTunedTask.padding.fget
+    together = parts(ask(model, pairs))
     others = [
         parts([ask(model, [pair])[0] for pair in pairs]),
         parts(list(ask(model, pairs[::-1]))[::-1]),
         parts(ask(longer, pairs)),
     ]
     with pytest.MonkeyPatch.context() as patched:  # as with --xla
-        patched.setattr(
-            FineTunedTask,
-            "padding",
-            property(lambda self: real(self)._replace(multiple=4096)),
-        )
+        task_type = type(model.loaded.tuned.task)
+        longest = task_type.padding._replace(multiple=4096)
+        patched.setattr(task_type, "padding", longest)
         others += [parts(ask(longer, pairs)), parts(ask(model, pairs))]
     for numbers, rest in others:
         assert rest == together[1]

@@ -210,7 +210,7 @@ def test_vectors_are_of_what_the_task_reads(tmp_path):
     with xlnet.load(path, device="cpu") as model:
         tuned = model.loaded.tuned
         reader = tuned.task
-        row = reader.row("0", InlineExample(text))
+        row = reader.row(InlineExample(text))
         records, _, _ = reader.encode([row], model.tokenizer, tuned.layout)
         states = sequences_of_the_network(model, records["input_ids"][0])
         found = model.vectors(text, pooling="none")

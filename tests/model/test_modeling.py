@@ -191,7 +191,7 @@ def test_heads(graph, golden, config_name, kind_name):
             config, run, input_ids=ids, seg_ids=segments, mask=padding[:, None] > 0
         ).sequence
         summary = heads.summarize(config, run, sequence)
-    kinds = {"classification": tuple("abcd"), "regression": None}
+    kinds = {"classification": tuple("abcd"), "regression": ()}
     labels = kinds.get(kind_name, tuple(range(choices)))
     columns = Columns(("a",), (), ("label",))
     task = TASK_TYPES[kind_name]("golden", columns, labels, ())

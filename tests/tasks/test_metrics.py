@@ -32,8 +32,8 @@ def one_hot(task, ids):
     return np.eye(len(task.labels))[ids]
 
 
-def evaluate(task, values, labels, *threshold):
-    return task.evaluate(np.array(values), np.array(labels), *threshold)
+def evaluate(task, values, labels, threshold=0.5):
+    return task.evaluate(np.array(values), np.array(labels), threshold)
 
 
 def undefined(found):
@@ -68,7 +68,7 @@ def test_several_labels_by_hand():
         np.array([[1, 0], [0, 1], [0, 1]]),
     )
     # decided: 10, 11, 00. Label a: tp 1, fp 1; label b: tp 1, fn 1.
-    assert MULTI.evaluate(values, labels) == {
+    assert evaluate(MULTI, values, labels) == {
         "micro_f1": pytest.approx(4 / 6),
         "macro_f1": pytest.approx(2 / 3),
         "accuracy": pytest.approx(1 / 3),

@@ -104,7 +104,7 @@ def test_predictions_that_are_not_finite_are_refused(tmp_path, task, values):
     with pytest.raises(UserError, match=said):
         write(tmp_path / "out", task, rows, values)
     with pytest.raises(UserError, match=said):
-        task.results(rows, values)
+        task.results(rows, values, 0.5)
     assert not (tmp_path / "out").exists()
 
 
@@ -134,7 +134,6 @@ FINITE = np.zeros([2, 1])
     ids=lambda value: getattr(value, "name", ""),
 )
 def test_spans_and_tags_that_are_not_finite_are_refused(task, outputs):
-    outputs = {**outputs, "loss": np.zeros(2)}
     with pytest.raises(UserError, match="found 1 of 2 predictions that are not finite"):
         task.join(outputs, np.ones(2, int))
 
@@ -145,7 +144,7 @@ def test_written_scores_of_a_millionth_have_the_printed_correlation(tmp_path):
     scores = random.normal(0, 1e-6, 50).astype(np.float32)
     labels = [float(score + random.normal(0, 2e-7)) for score in scores]
     rows = [Row(str(i), (("x", "y"),), label) for i, label in enumerate(labels)]
-    printed = TASKS["sts-b"].evaluate(scores, np.float32(labels))
+    printed = TASKS["sts-b"].evaluate(scores, np.float32(labels), 0.5)
     lines = write(tmp_path, TASKS["sts-b"], rows, scores).read_text().splitlines()[1:]
     written, gold = np.array([line.split("\t")[1:] for line in lines], np.float64).T
     assert (np.argsort(written) == np.argsort(scores)).all()

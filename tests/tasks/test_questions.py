@@ -18,7 +18,7 @@ from scipy import special
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.finetuning import SpanSettings
 from xlnet.support.errors import UserError
-from xlnet.tasks import encoding, known
+from xlnet.tasks import contract, encoding, known
 from xlnet.tasks.files import parsing
 from xlnet.tasks.questions import answers
 from xlnet.tasks.questions.answers import GoldAnswer, position_of
@@ -30,7 +30,7 @@ SPANS = known.TASK_TYPES["spans"]
 TABLE = SPANS(
     "table",
     Columns(("context",), ("question",), ("answer", "start"), id="id", query="context"),
-    None,
+    (),
     SPANS.default_metrics,
 )
 SQUAD = known.find_task("squad2")
@@ -321,7 +321,6 @@ def outputs(*windows):
     of_ends = np.log(np.linspace(0.6, 0.1, ends.shape[2], dtype=np.float32))
     return {
         "null_score": np.array(nulls, np.float32),
-        "loss": np.arange(len(windows), dtype=np.float32),
         "char_start": starts,
         "char_end": ends,
         "start_log_prob": of_starts + np.zeros_like(starts),
@@ -338,8 +337,10 @@ WINDOWS = outputs(
 
 
 def test_the_best_span_of_all_windows_and_the_window_that_speaks_most_for_an_answer():
-    values, loss = SQUAD.join(WINDOWS, np.array([2, 1]))
+    counts = np.array([2, 1])
+    loss = contract.mean_over_windows(np.arange(3, dtype=np.float32), counts)
     assert loss.tolist() == [0.5, 2.0]
+    values = SQUAD.join(WINDOWS, counts)
     nulls = [found.null_probability for found in values]
     assert nulls == [special.expit(-1.0), special.expit(0.5)]
     first = values[0].spans
@@ -347,18 +348,18 @@ def test_the_best_span_of_all_windows_and_the_window_that_speaks_most_for_an_ans
     assert first[0][2:] == pytest.approx([math.log(0.6)] * 2)
 
 
-def written(rows, values, task=SQUAD, **how):
-    files = task.prediction_files(rows, values, **how)
+def written(rows, values, task=SQUAD, threshold=0.5):
+    files = task.prediction_files(rows, values, threshold)
     return [json.loads("".join(lines)) for lines in files.values()]
 
 
 def test_official_files():
     rows = [row(answers=(("The dog", 13),)), row(answers=(), id="q2"), row(id="q3")]
     values = [
-        *SQUAD.join(WINDOWS, np.array([2, 1])).values,
+        *SQUAD.join(WINDOWS, np.array([2, 1])),
         BestSpans([], special.expit(-3.0)),
     ]
-    files = SQUAD.prediction_files(rows, values)
+    files = SQUAD.prediction_files(rows, values, 0.5)
     assert list(files) == ["json", "nbest.json", "na_prob.json"]
     texts, n_best, null = written(rows, values)
     assert texts == {"q1": "The dog", "q2": "", "q3": ""}  # none; no span is allowed
@@ -514,7 +515,7 @@ def test_scores_are_the_official_script_s_of_the_files_that_are_written():
         if all(one.label for one in rows):
             continue
         data = {one.id: [answer.text for answer in one.label] for one in rows}
-        result = SQUAD.evaluate(values, rows)
+        result = SQUAD.evaluate(values, rows, 0.5)
         assert list(result)[-4:] == BEST  # after those of parts, as the script has them
         texts, _, null = written(rows, values)
         answered = written(rows, values, threshold=1.0)[0]

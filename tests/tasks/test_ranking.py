@@ -34,7 +34,7 @@ def rows_of(*grades, query="q"):
 
 def measured(names, rows, scores):
     scorer = dataclasses.replace(RANKING, metrics=tuple(names))
-    return scorer.evaluate(np.array(scores), scorer.gold_labels(rows))
+    return scorer.evaluate(np.array(scores), scorer.gold_labels(rows), 0.5)
 
 
 # --- Measures
@@ -188,7 +188,7 @@ def test_unjudged_queries_of_a_run_are_not_measured_as_in_trec_eval(tmp_path, ca
     rows = read(tmp_path)
     assert {row.query for row in rows} == set("01234") and len(rows) == 15
     values = np.array([9.0 - int(row.id[1]) for row in rows])
-    assert RANKING.evaluate(values, RANKING.gold_labels(rows))["map"] == 0.8
+    assert RANKING.evaluate(values, RANKING.gold_labels(rows), 0.5)["map"] == 0.8
     assert "dev.run: without 15 of 20 queries that have no judgement" in caplog.text
     # They are predicted.
     assert len(read(tmp_path, need_labels=False)) == 60
@@ -253,7 +253,7 @@ def test_trec_files_need_a_column_of_each_kind(tmp_path):
 def test_prediction_files():
     rows = [row for name in ("q2", "q1") for row in rows_of(0, 1, 2, query=name)]
     scores = np.array([0.5, 2, 2, -1, 1 / 3, -1.5], np.float32)
-    files = RANKING.prediction_files(rows, scores)
+    files = RANKING.prediction_files(rows, scores, 0.5)
     assert list(files) == ["tsv", "run"]
     assert "".join(files["run"]).splitlines() == [
         "q2 Q0 c 1 2 xlnet",

@@ -90,7 +90,7 @@ def test_the_labels_are_those_of_the_model(tmp_path):
 )
 def test_which_words_come_after_a_space(tmp_path, train, text, expected):
     task = make_task(tmp_path, train, "a.jsonl" if "{" in train else "a.txt")
-    asked = task.row("0", InlineExample(text))
+    asked = task.row(InlineExample(text))
     words = asked.source.words
     after_space = task.after_space(asked.source)
     spaced = [" " * after + word for word, after in zip(words, after_space)]
@@ -179,13 +179,13 @@ def small(tmp_path):
 
 def test_metrics_and_entities(small):
     task, rows, values = small
-    result = task.evaluate(values, task.gold_labels(rows))
+    result = task.evaluate(values, task.gold_labels(rows), 0.5)
     # Found: ORG, PER and one LOC of two words; true: ORG, PER and two LOC.
     expected = {"f1": 4 / 7, "precision": 2 / 3, "recall": 0.5, "accuracy": 5 / 6}
     assert result == pytest.approx(expected) and list(result) == list(expected)
     # Entities have the mean probability of their tags.
     values[1] = values[1]._replace(probabilities=np.array([0.5, 0.7, 0.9, 1.0]))
-    _, found = task.results(rows, values)
+    _, found = task.results(rows, values, 0.5)
     assert [entity.text for entity in found.entities] == [
         "Peter Blackburn",
         "Paris Rome",
@@ -217,6 +217,5 @@ def test_records_of_real_files_have_all_entities(name):
     arrays, counts, _ = task.encode(rows, Tokenizer(str(SPIECE)), layout)
     found = np.where(arrays["word_starts"] > 0, arrays["label_ids"] - 1, -1)
     ones = np.ones(found.shape, np.float32)
-    outputs = dict(values=found, probabilities=ones, loss=ones[:, 0])
-    values = task.join(outputs, counts).values
-    assert task.evaluate(values, rows)["f1"] == 1
+    values = task.join(dict(values=found, probabilities=ones), counts)
+    assert task.evaluate(values, rows, 0.5)["f1"] == 1

@@ -178,7 +178,7 @@ def test_scores_are_those_of_the_true_offsets(tmp_path):
     values = [
         Tags(np.array([task.labels.index(tag) for tag in rows[0].label]), np.ones(2))
     ]
-    result = task.evaluate(values, task.gold_labels(rows))
+    result = task.evaluate(values, task.gold_labels(rows), 0.5)
     assert (result["precision"], result["recall"], result["accuracy"]) == (0.5, 0.5, 1)
 
 
@@ -187,7 +187,7 @@ def test_each_word_of_plain_labels_is_an_entity_of_texts_too(tmp_path):
     task, rows = rows_of(write(tmp_path, "train.jsonl", line), scheme="plain")
     ids = np.array([task.labels.index(tag) for tag in rows[0].label])
     values = [Tags(ids, np.ones(3))]
-    result = task.evaluate(values, task.gold_labels(rows))
+    result = task.evaluate(values, task.gold_labels(rows), 0.5)
     assert (result["f1"], result["accuracy"]) == (1, 1)
 
 
@@ -209,7 +209,7 @@ def predicted(task, path, tag=0, **flags):
     )
     trained = known.resolve_task(settings("", do_train=False, **flags), stored)
     rows = parsing.read_to_predict(trained, path)
-    files = trained.prediction_files(rows, outside(rows, tag))
+    files = trained.prediction_files(rows, outside(rows, tag), 0.5)
     return "".join(json.dumps(each) + "\n" for each in files["jsonl"])
 
 

@@ -79,8 +79,7 @@ def inspect() -> None:
         from xlnet.corpus.tokenizer import Tokenizer
         from xlnet.pretraining import objectives, resolve
 
-        if settings.own_module:
-            own_modules.load(settings.own_module)
+        own_modules.load(settings.own_module)
         if not objectives.find(settings.objective).samples_targets:
             found = f"{settings.objective}, which chooses its own targets"
             raise wrong("objective", found, "permutation")
@@ -166,8 +165,7 @@ def masks() -> None:
         from xlnet.plots import masks as plots
         from xlnet.pretraining import resolve
 
-        if settings.own_module:
-            own_modules.load(settings.own_module)
+        own_modules.load(settings.own_module)
         tokenizer = Tokenizer(settings.spiece_model_file)
         shown = dataclasses.replace(
             settings,

@@ -38,8 +38,7 @@ def run() -> None:
         from xlnet.engine import best_checkpoint, loop
         from xlnet.pretraining import held_out, resolve
 
-        if settings.own_module:
-            own_modules.load(settings.own_module)
+        own_modules.load(settings.own_module)
         run = resolve.resolve(
             settings, architecture, network, optimization, device, line.given
         )

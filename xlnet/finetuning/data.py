@@ -38,10 +38,8 @@ CUT_WORDS = "the rows are cut; see --max_seq_length (of questions: --max_query_l
 
 def own_code(settings: TaskSettings) -> list[str]:
     """The digest of the file of `own_module`, on which records depend; [] without one."""
-    if not settings.own_module:
-        return []
     module = own_modules.load(settings.own_module)
-    return [files.sha256(str(module.__file__))]
+    return [files.sha256(module["__file__"])] if module else []
 
 
 class TaskData:

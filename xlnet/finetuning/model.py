@@ -23,8 +23,7 @@ from xlnet.model import heads, modeling, parameters
 from xlnet.model.ops import Arrays, Tensors
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.network import NetworkSettings, XLNetConfig
-from xlnet.tasks import encoding
-from xlnet.tasks.contract import LossOptions, Predictions
+from xlnet.tasks.contract import LossOptions, Predictions, mean_over_windows
 from xlnet.tasks.encoding import IDS, TokenCounts, batches_by_length
 from xlnet.tasks.task import Row
 
@@ -130,7 +129,7 @@ def placeholders(tuned: FineTunedTask, with_targets: bool = False) -> Tensors:
     for name, shape, dtype in record_files.finetuning_features(
         length, task.features(length), task.num_choices(False)
     ):
-        if name in (*IDS, *task.token_features):
+        if name in (*IDS, *task.padding.token_features):
             shape = (None,)
         # `is_real_example` is 1 in all records.
         if name not in ("is_real_example", *left_out):
@@ -196,9 +195,9 @@ class Predictor:
         counts = TokenCounts(read[starts], total[starts])
         # A row may have several records; the task's `join` makes one prediction of their outputs.
         windows = np.diff(starts, append=len(outputs["loss"]))  # records of each row
-        has_windows = encoding.has_windows(self._tuned.layout)
-        predictions = self._tuned.task.join(outputs, windows if has_windows else None)
-        return predictions, counts
+        loss = mean_over_windows(outputs.pop("loss"), windows)
+        values = self._tuned.task.join(outputs, windows)
+        return Predictions(values, loss), counts
 
     def _batches(self, rows: Sequence[Row]) -> Iterator[Arrays]:
         """Yields batches of the records of rows, of about equal length. Each record has its number,
@@ -217,7 +216,7 @@ class Predictor:
             for numbers, batch in batches_by_length(
                 records,
                 layout.max_seq_length,
-                self._tuned.padding,
+                task.padding,
                 self._batch_size,
                 self._most_tokens,
             ):

@@ -121,7 +121,7 @@ class FineTuningRun(TaskRun, TrainingRun):
         Which rows a step has follows from the seed and its number alone: a resumed run does not
         read the batches before.
         """
-        length, padding = self.settings.max_seq_length, self.model.tuned.padding
+        length, padding = self.settings.max_seq_length, self.model.tuned.task.padding
         multiple = padding.multiple
         if self.devices.xla:
             multiple = compiled_multiple(length, multiple)

@@ -227,7 +227,7 @@ def _never_predicted(seen: Evidence) -> str:
     task, gold = seen.task, _labelled(seen)
     if gold is None:
         return ""
-    names, values = task.class_names, np.asarray(seen.values)
+    names, values = task.labels, np.asarray(seen.values)
     decided = _indicators(task, task.decide(values, seen.threshold))
     counts = gold.sum(axis=0)
     is_never = (counts > 1) & ~decided.any(axis=0)
@@ -290,7 +290,7 @@ def _lacking(seen: Evidence) -> str:
     gold = _labelled(seen)
     if gold is None:
         return ""
-    lacking = list(itertools.compress(seen.task.class_names, gold.sum(axis=0) == 0))
+    lacking = list(itertools.compress(seen.task.labels, gold.sum(axis=0) == 0))
     if not lacking:
         return ""
     named = ", ".join(lacking[:_LABELS_NAMED])
@@ -326,4 +326,4 @@ def _labelled(seen: Evidence) -> np.ndarray | None:
 
 def _indicators(task: Task, labels: np.ndarray) -> np.ndarray:
     """Labels as numbers, or as 0 and 1, as the latter."""
-    return labels if task.label_shape else np.eye(len(task.class_names))[labels]
+    return labels if task.label_shape else np.eye(len(task.labels))[labels]

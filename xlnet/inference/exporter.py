@@ -221,7 +221,7 @@ class GraphEncoder:
     def pairs(self, texts: Sequence[tf.Tensor]) -> Tensors:
         """Texts, or the first and the second texts of pairs, string [N] each -> the features of N
         records, `encoding.IDS` [N,T], as of `encoding.arrays_of`."""
-        if encoding.has_windows(self._layout):
+        if self._layout.long_document == "sliding":
             expected = "truncate, which a graph has"
             instead = "serve the model directory, or take the signature ids"
             found = self._layout.long_document

@@ -116,7 +116,7 @@ class RestoredModel:
         task = loaded.tuned.task if loaded.tuned else None
         self.task: str | None = task.name if task else None
         self.verb: str | None = task.verb if task else None
-        self.labels: tuple[str, ...] | None = task.labels if task else None
+        self.labels: tuple[str, ...] | None = task.labels or None if task else None
         self.published = task.published if task else Published()
         # Each process of a launcher, such as srun, has a model of its own.
         devices = connect(DeviceSettings(device=device).on_one_machine())
@@ -153,7 +153,7 @@ class RestoredModel:
     def row(self, example: InlineExample, place: str = "") -> Row:
         """The row of an inline example; UserError, which begins with `place`, if it is bad."""
         try:
-            row = self.tuned().task.row("0", example)
+            row = self.tuned().task.row(example)
         except ValueError as e:
             raise UserError(f"{place}{e}") from e
         texts = itertools.chain.from_iterable(row.pairs)

@@ -53,7 +53,7 @@ class Vectors(Method):
         # of the text is cut.
         self._layout = encoding.Layout(model.max_seq_length)
         tuned = model.loaded.tuned
-        if tuned and not encoding.has_windows(tuned.layout):
+        if tuned and tuned.layout.long_document == "truncate":
             self._layout = tuned.layout
         self._subgraph = model.session.subgraph("vectors", self._build)
         self.at_once = model.at_once
@@ -80,7 +80,7 @@ class Vectors(Method):
         for numbers, batch in batches_by_length(
             arrays,
             length,
-            Padding("left", (), 8),
+            Padding(),
             self._model.batch_size,
             self._model.most_tokens,
         ):

@@ -27,7 +27,6 @@ from xlnet.tasks.contract import Task
 _log = logging.getLogger(__name__)
 
 OWN_FILES = {"model_config_path": CONFIG_NAME, "spiece_model_file": SPIECE_NAME}
-_ROUND_TO = 8  # lengths of batches are multiples of it [tokens]
 
 # Entries of the section `task` that the weights depend on.
 _OF_WEIGHTS = ("task", "kind", "labels", "head", "summary_type", "use_summ_proj")
@@ -56,13 +55,6 @@ class FineTunedTask:
             settings.max_seq_length,
             bool(self.task.columns.choices),  # only the text is cut
             settings.long_document,
-        )
-
-    @property
-    def padding(self) -> encoding.Padding:
-        """What batches leave out."""
-        return encoding.Padding(
-            self.task.pads, tuple(self.task.token_features), _ROUND_TO
         )
 
 
@@ -289,7 +281,7 @@ def describe_task(settings: FineTuningSettings, task: Task) -> dict[str, Any]:
         "task": task.published.trained_as or task.name,
         "kind": task.kind,
         "kind_options": dataclasses.asdict(task.options),
-        "labels": None if task.labels is None else list(task.labels),
+        "labels": list(task.labels) or None,
         "head": task.scope(settings.cls_scope),
         "summary_type": settings.summary_type,
         "use_summ_proj": settings.use_summ_proj,

@@ -250,7 +250,7 @@ class ServedModel:
             blanks = BLANKS.sub(lambda found: " " * len(found[0]), row["text"])
             row = {"text": blanks}
         if tuned and call.signature in ("text", "explain"):
-            pairs = tuned.task.row("0", _example_of(row)).pairs
+            pairs = tuned.task.row(_example_of(row)).pairs
             texts = [text for pair in pairs for text in pair if text is not None]
         else:
             texts = list(map(published.replaced, row.values()))

@@ -196,8 +196,9 @@ class TaskSettings(
     )
     metric: Optional[str] = setting(
         None,
-        "metric that chooses the best checkpoint, or FILE.py:FUNCTION, with :min if lower is "
-        "better; the task's first one if not given",
+        "metrics besides those of the task, comma-separated; the first chooses the best "
+        "checkpoint. A name, or FILE.py:FUNCTION, with :min if lower is better; if not given, the "
+        "task's first metric chooses",
         belongs_to="model",
     )
     patience: int = setting(

@@ -5,20 +5,23 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from types import ModuleType
+from typing import Any
 
 from xlnet.support import files
 from xlnet.support.errors import UserError, wrong
 
 
-def load(module: str) -> ModuleType:
-    """Imports FILE.py or the name of an installed module, that of --own_module. The directory of
-    FILE.py is searched for what it imports, and stays in `sys.path`.
+def load(module: str | None) -> dict[str, Any]:
+    """Imports FILE.py or the name of an installed module, that of --own_module; returns its
+    variables, {} without a module. The directory of FILE.py is searched for what it imports, and
+    stays in `sys.path`.
 
     Raises:
       UserError: there is no such file, it raises an error, another module has its name, or it was
         changed after it had been imported: Python imports it once, and its parts may be in use.
     """
+    if not module:
+        return {}
     flag = "own_module"
     name, is_file = module, module.endswith(".py")
     if is_file:
@@ -42,4 +45,4 @@ def load(module: str) -> ModuleType:
         if imported != digest:
             changed = f"{module}, changed since this process imported it"
             raise wrong(flag, changed, "a new process; in a notebook, a restart")
-    return found
+    return vars(found)

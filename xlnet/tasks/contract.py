@@ -58,7 +58,8 @@ LossOptions = collections.namedtuple(
 )
 
 # The predictions of a checkpoint for n rows. values: probabilities float32 [n,L], scores float32
-# [n], or what else the methods of the same type take. loss: float32 [n].
+# [n], or what else the methods of the same type take. loss: the mean loss of the records of each
+# row, float32 [n].
 Predictions = collections.namedtuple("Predictions", "values loss")
 
 
@@ -78,8 +79,7 @@ class Task(TableReader):
         task.
       verb: the method of a loaded model that calls it.
       program: the program that trains it.
-      pads: the side of the padding in a record.
-      token_features: names of features per token, [T].
+      padding: where the padding of a record is, and which features have a value per token, [T].
       target_features: features for `loss` alone.
     """
 
@@ -93,8 +93,7 @@ class Task(TableReader):
     layer = ""
     verb = "classify"
     program = "xlnet classify"
-    pads = "left"
-    token_features: Names = ()
+    padding = encoding.Padding()
     target_features: Names = ("label_ids",)
 
     # -- labels and decisions
@@ -141,7 +140,7 @@ class Task(TableReader):
         return (path,)
 
     def training_rows(self, rows: Sequence[Row], seed: int) -> Sequence[Row]:
-        """The rows to train on, made of those of the train file."""
+        """The rows to train on, made of those of the train file. seed: of what is sampled."""
         return rows
 
     def encode(
@@ -156,19 +155,15 @@ class Task(TableReader):
     @property
     def texts(self) -> Names:
         """The names of the texts of a served row."""
-        names = ["text_a"]
-        if self.columns.text_b:
-            names.append("text_b")
-        if self.columns.choices:
-            names.append("choices")
-        return tuple(names)
+        names = ("text_a", "text_b", "choices")
+        return tuple(name for name in names if getattr(self.columns, name))
 
     # -- the output layer. nn: a `model.heads.HeadBuilder`; features: a batch, a dict of tensors
     # [B, ...]
 
     def scope(self, name: str | None = None) -> str:
-        """The output layer's name in a checkpoint, such as "classification_mnli"; name: instead of
-        the task's."""
+        """The output layer's name in a checkpoint, such as "classification_mnli"; name: a user's,
+        instead of the task's; None: not given."""
         layer = self.layer or self.kind + "_{}"
         return layer.format(name or self.published.trained_as or self.name)
 
@@ -186,13 +181,11 @@ class Task(TableReader):
     def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
         """The logits [B,L], from `nn.summary()` [B*C,D]; of scores [B]. A subclass may use
         `nn.sequence` [B*C,T,D]."""
-        import tensorflow.compat.v1 as tf
-
-        count = len(self.labels or ())
+        count = len(self.labels)
         if self.label_shape:  # of labels that are several numbers a logit for each
             count = self.label_shape[0]
         logits = nn.dense(nn.summary(), count or 1, nn.scope + "/logit")
-        return logits if count else tf.squeeze(logits, axis=-1)
+        return logits if count else logits[:, 0]
 
     def loss(self, nn: Any, logits: Any, features: dict, options: LossOptions) -> Any:
         """The loss of each record, float32 [B]. options: those of training, or the defaults."""
@@ -207,13 +200,11 @@ class Task(TableReader):
             logits = getattr(tf.nn, self.activation)(logits)
         return {"values": logits}
 
-    def join(self, outputs: dict, windows: np.ndarray | None) -> Predictions:
-        """The `Predictions` for rows, from the outputs for records: dict of arrays [m, ...], `loss`
-        and those of `outputs`. windows: int [n], the records of each row; None: one each."""
-        # By default `outputs` has one array besides the loss, under the name of the field that it
-        # becomes. A head with other outputs overrides this.
-        values = mean_over_windows(outputs["values"], windows)
-        return Predictions(values, mean_over_windows(outputs["loss"], windows))
+    def join(self, outputs: dict, windows: np.ndarray) -> Any:
+        """The `values` of `Predictions` for n rows, from those of `outputs` for records: dict of
+        arrays [m, ...]. windows: int [n], the number of records of each row."""
+        # A head with other outputs overrides this.
+        return mean_over_windows(outputs["values"], windows)
 
     def named_outputs(self, outputs: dict, threshold: float) -> dict:
         """The outputs of an exported model by readable names: a dict of tensors [B, ...].
@@ -236,7 +227,7 @@ class Task(TableReader):
             ids = tf.cast(values[:, 1] >= threshold, tf.int64)
         return {"label": tf.gather(tf.constant(names), ids), "probabilities": values}
 
-    # -- predictions, metrics, files. values: as in `Predictions`, of n rows
+    # -- predictions, metrics, files. values: as of `join`, of n rows
 
     @functools.cached_property
     def metric_functions(self) -> Mapping[str, Metric]:
@@ -244,7 +235,7 @@ class Task(TableReader):
         in a run."""
         found = {}
         for each in self.measures:
-            if each is not metrics.f1 or len(self.labels or ()) == 2:
+            if each is not metrics.f1 or len(self.labels) == 2:
                 found[each.__name__] = each
         for name, own in self.own_metrics.items():
             found[name] = metrics.own(own)
@@ -253,7 +244,7 @@ class Task(TableReader):
     @property
     def probabilities(self) -> Sequence[str]:
         """The names of `values` [n,L] in the prediction file; (): they are not probabilities."""
-        names = self.labels or ()
+        names = self.labels
         return names if self.label_shape in ((), (len(names),)) else ()
 
     @property
@@ -267,7 +258,7 @@ class Task(TableReader):
         takes_own = bool(self.measures)
         if takes_own and ":" in name:
             return
-        if name not in (*self.metric_functions, *self.metrics):
+        if name not in self.metric_functions:
             own = ", or FILE.py:FUNCTION of your own" if takes_own else ""
             expected = f"one of {', '.join(self.metric_functions)}{own}"
             raise wrong(f"metric of task {self.name}", name, expected, "--metric")
@@ -278,9 +269,7 @@ class Task(TableReader):
         numbers = self.targets(rows)
         return rows if numbers is None else numbers
 
-    def evaluate(
-        self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
-    ) -> dict:
+    def evaluate(self, values: Any, gold_labels: Any, threshold: float) -> dict:
         """Returns a dict of metric name to float, the task's main metric first; with `loss` if that
         is not the mean loss of the records."""
         values = finite(self, values)
@@ -321,12 +310,12 @@ class Task(TableReader):
         if not isinstance(label, tuple):
             return f"{label:.9g}"
         texts = [self.text_of(each) for each in label]
-        if any("," in name for name in self.labels or ()):
+        if any("," in name for name in self.labels):
             return json.dumps(texts, ensure_ascii=False)
         return ",".join(texts)
 
     def prediction_files(
-        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+        self, rows: Sequence[Row], values: Any, threshold: float
     ) -> dict[str, Iterable]:
         """The files to write, the main one first, by the extension of their names: texts, cells or
         objects of JSON, each a line. By default a table: the rows' names, predictions,
@@ -346,9 +335,7 @@ class Task(TableReader):
             columns["gold"] = (self.text_of(row.label) for row in rows)
         return {"tsv": itertools.chain([list(columns)], zip(*columns.values()))}
 
-    def results(
-        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
-    ) -> list:
+    def results(self, rows: Sequence[Row], values: Any, threshold: float) -> list:
         """The predictions for a call from Python, the same as in the prediction file: n plain
         values, or tuples of `tasks.task`. A UserError where `prediction_files` has one."""
         values = finite(self, values)
@@ -359,7 +346,7 @@ class Task(TableReader):
         for label, probabilities in zip(labels, values.tolist()):
             of_all = dict(zip(self.probabilities, probabilities))
             if self.columns.choices:
-                number = self.class_names.index(label)
+                number = self.labels.index(label)
                 found.append(Choice(number, label, tuple(probabilities)))
             elif self.label_shape:
                 found.append(Labels(label, of_all))
@@ -382,13 +369,13 @@ def finite(task: Task, values: Any) -> np.ndarray:
     return values
 
 
-def mean_over_windows(values: np.ndarray, windows: np.ndarray | None) -> np.ndarray:
-    """The mean over the records of each row: values [m, ...], windows int [n] -> [n, ...]."""
-    if windows is None:
-        return values
+def mean_over_windows(values: np.ndarray, windows: np.ndarray) -> np.ndarray:
+    """The mean over the records of each row: values [m, ...], windows int [n] -> [n, ...], of the
+    same dtype."""
     starts = np.cumsum(windows) - windows
     sums = np.add.reduceat(values, starts, axis=0)
-    return sums / windows.reshape([-1] + [1] * (values.ndim - 1))
+    means = sums / windows.reshape([-1] + [1] * (values.ndim - 1))
+    return means.astype(values.dtype)
 
 
 def sorted_names(names: Collection[str]) -> Names:
@@ -400,7 +387,7 @@ def sorted_names(names: Collection[str]) -> Names:
 
 def label_counts(task: Task, rows: Sequence[Row]) -> collections.Counter:
     """How often rows have each label; 0 for one of the task that none has."""
-    counts = collections.Counter(dict.fromkeys(task.labels or (), 0))
+    counts = collections.Counter(dict.fromkeys(task.labels, 0))
     for row in rows:
         counts.update(row.label if isinstance(row.label, tuple) else (row.label,))
     return counts
@@ -417,7 +404,7 @@ def class_weights(task: Task, text: str, rows: Sequence[Row]) -> list[float]:
     """
     if not task.loss_options:
         raise wrong("class_weights", f"task {task.name}", "a classification")
-    names = task.class_names
+    names = task.labels
     if text == "balanced":
         counts = label_counts(task, rows)
         if task.label_shape:
@@ -437,16 +424,17 @@ def class_weights(task: Task, text: str, rows: Sequence[Row]) -> list[float]:
 
 # ---- the types whose examples are rows of a table
 
-# Of the absolute value of a score in a record.
+# The largest absolute value of a score: a record has it as float32.
 _HIGHEST = float(np.finfo(np.float32).max)
 _FIRST = {"numbers": 1, "indices": 0}  # the labels of choices that are no letters
 
 
 def known_name(task: Task, name: str) -> str:
-    """The name of a label; any text is one of a task that does not know its labels yet: ()."""
+    """A label's name, if the task has it; else raises ValueError. A task that does not know its
+    labels yet, (), has any."""
     require_text(name)
     names = task.labels
-    if names and name not in (*names, *task.published.skipped_labels):
+    if names and name not in names:
         flag = "; --label_form" if task.columns.choices else ""
         found = f"unknown label '{name:.80}'"
         raise ValueError(f"{found} (labels: {', '.join(names):.300}){flag}")
@@ -454,7 +442,8 @@ def known_name(task: Task, name: str) -> str:
 
 
 def softmax_loss(nn: Any, logits: Any, labels: Any, options: LossOptions) -> Any:
-    """Logits float32 [B,L], labels int [B]."""
+    """The cross entropy, float32 [...], of logits float32 [...,L] with labels, ids int [...]; times
+    the weights of the labels."""
     import tensorflow.compat.v1 as tf
 
     loss = nn.softmax_cross_entropy(logits, labels, options.label_smoothing)
@@ -494,9 +483,7 @@ class Classification(Task):
 
     def targets(self, rows: Sequence[Row]) -> np.ndarray:
         """int32 [n]"""
-        positions: dict[str | None, int] = dict(
-            zip(self.labels or (), itertools.count())
-        )
+        positions: dict[str | None, int] = dict(zip(self.labels, itertools.count()))
         positions[None] = 0
         return np.array([positions[row.label] for row in rows], np.int32)
 
@@ -513,7 +500,7 @@ class Classification(Task):
 
     def label_of(self, decision: Any) -> Any:
         """The label of a decision."""
-        return self.class_names[decision]
+        return self.labels[decision]
 
 
 class MultiLabel(Classification):
@@ -556,7 +543,7 @@ class MultiLabel(Classification):
 
     def targets(self, rows: Sequence[Row]) -> np.ndarray:
         """float32 [n,L] of 0 and 1"""
-        names = self.labels or ()
+        names = self.labels
         array = np.zeros([len(rows), len(names)], np.float32)
         for number, row in enumerate(rows):
             for name in row.label or ():
@@ -586,7 +573,7 @@ class MultiLabel(Classification):
 
     def label_of(self, decision: Any) -> Any:
         """The labels of a decision."""
-        return tuple(itertools.compress(self.class_names, decision))
+        return tuple(itertools.compress(self.labels, decision))
 
 
 def _with_one(columns: Sequence[str], cells: list) -> Names:
@@ -626,10 +613,9 @@ class Regression(Task):
         return np.array([row.label or 0 for row in rows], np.float32)
 
     def loss(self, nn: Any, logits: Any, features: dict, options: LossOptions) -> Any:
-        """Logits and labels float32 [B]."""
-        import tensorflow.compat.v1 as tf
-
-        return tf.square(logits - features["label_ids"])
+        """The squared error; logits and labels float32 [B]."""
+        error = logits - features["label_ids"]
+        return error * error
 
 
 class MultipleChoice(Classification):
@@ -664,7 +650,7 @@ class MultipleChoice(Classification):
             choices = choices[0] if isinstance(choices[0], list) else []
         answers = list(map(to_text, choices))
         columns = " ".join(self.columns.choices)
-        count = len(self.labels or ())
+        count = len(self.labels)
         if len(answers) < 2 or not all(answer.strip() for answer in answers):
             expected = "a list of two or more texts, none empty"
             raise ValueError(f"column '{columns}': expected {expected}")
@@ -681,7 +667,7 @@ class MultipleChoice(Classification):
         return tuple(pairs)
 
     def num_choices(self, is_training: bool) -> int:
-        return len(self.class_names)
+        return len(self.labels)
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
         """[B,C]"""
@@ -690,4 +676,4 @@ class MultipleChoice(Classification):
         summary = nn.summary()
         with nn.beside_network():
             scores = nn.dense(summary, 1, nn.scope + "/dense")  # [B*C,1]
-        return tf.reshape(scores, [-1, len(self.class_names)])
+        return tf.reshape(scores, [-1, len(self.labels)])

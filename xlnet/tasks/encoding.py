@@ -17,7 +17,8 @@ from xlnet.corpus.tokenizer import Tokenizer
 SEG_A, SEG_B, SEG_CLS, SEG_PAD_RIGHT, SEG_PAD = 0, 1, 2, 3, 4
 IDS = ("input_ids", "input_mask", "segment_ids")  # features of any number of tokens
 
-# How texts are laid out: T; whether only the first text is cut; the setting `long_document`.
+# How texts are laid out: T; whether only the first text is cut; the setting `long_document`, by
+# which a row is one record ("truncate"), or may be several ("sliding").
 Layout = collections.namedtuple(
     "Layout", "max_seq_length cut_first long_document", defaults=(False, "truncate")
 )
@@ -36,11 +37,6 @@ class TokenCounts(NamedTuple):
         return self.read < self.total
 
 
-def has_windows(layout: Layout) -> bool:
-    """Whether a row may have several records."""
-    return layout.long_document == "sliding"
-
-
 # ---- what fits ----
 
 
@@ -57,7 +53,7 @@ def fit_to_length(ids_a: list, ids_b: list | None, layout: Layout) -> list:
     least = budget - budget // 2  # to which the first text may be cut
     if layout.cut_first:
         # Windows of a few ids would be as many as the text has ids.
-        least = max(budget // 4, 1) if has_windows(layout) else 1
+        least = max(budget // 4, 1) if layout.long_document == "sliding" else 1
     length_b = len(ids_b or ())
     length_a = min(len(ids_a), max(budget - length_b, least))
     length_b = min(length_b, budget - length_a)
@@ -72,7 +68,7 @@ def fit_to_length(ids_a: list, ids_b: list | None, layout: Layout) -> list:
 def _windows(ids: list, length: int, layout: Layout) -> list:
     """The windows of one text, of `length` ids each."""
     num_too_many = len(ids) - length
-    if num_too_many <= 0 or not has_windows(layout):
+    if num_too_many <= 0 or layout.long_document == "truncate":
         return [ids[:length]]
     # Each window begins in the middle of the one before; the last one ends with the text.
     stride = max(length // 2, 1)
@@ -230,12 +226,17 @@ def arrays_of(
 
 
 class Padding(NamedTuple):
-    """The padding that batches leave out."""
+    """The padding of records, of which batches leave out what all of theirs have.
 
-    side: str  # "left" or "right"
-    # Features [T] of the head that are truncated like the ids.
-    token_features: tuple[str, ...]
-    multiple: int  # the length of batches is a multiple of it [tokens]
+    Attributes:
+      side: "left" or "right" of the text.
+      token_features: features of the task [T], which are shortened as the ids are.
+      multiple: what the length of batches is a multiple of [tokens].
+    """
+
+    side: str = "left"
+    token_features: tuple[str, ...] = ()
+    multiple: int = 8
 
 
 def batches_by_length(

@@ -107,14 +107,12 @@ def register(its_type: Any) -> Any:
 def load(module: str | None) -> list[type[Task]]:
     """Imports `module`, FILE.py or the name of an installed one, which registers own task types,
     its variables; returns them. None: imports nothing."""
-    if not module:
-        return []
     own = []
-    for part in vars(own_modules.load(module)).values():
+    for part in own_modules.load(module).values():
         is_type = isinstance(part, type) and part in TASK_TYPES.values()
         if is_type and not is_built_in(part):
             own.append(part)
-    if not own:
+    if module and not own:
         found, expected = "no task type", "NAME = xlnet.tasks.register(...)"
         raise wrong(f"own_module: {module}", found, expected)
     return own
@@ -168,15 +166,16 @@ def resolve_task(settings: Any, stored: dict | None = None) -> Task:
         if task.program != settings.program:
             found = f"{task.name}, a task of {task.program}"
             raise wrong("task_name", found, f"one of {settings.program}")
-        if settings.is_regression and task.labels is not None:
+        if settings.is_regression and task.has_labels:
             expected = f"False for the labels of task {task.name}"
             raise wrong("is_regression", "True", expected)
     task = _with_files(task, settings, stored).with_options(**vars(settings))
     # Its labels, which the model or the train file has.
-    if task.labels == () and stored and not settings.do_train:
+    lacks_labels = task.has_labels and not task.labels
+    if lacks_labels and stored and not settings.do_train:
         task = dataclasses.replace(task, labels=tuple(stored["labels"]))
         task = task.with_options(**stored.get("kind_options", {}))
-    elif task.labels == ():
+    elif lacks_labels:
         names = task.files.by_split.get("train", "train.csv")
         path = forms.require_file(settings.data_dir, names, "train")
         task = task.from_train_file(path)
@@ -240,6 +239,7 @@ _COLUMN_FLAGS = {
 
 
 def _own_task(settings: Any, stored: dict) -> Task:
+    """The task of own files, whose columns the flags name; its labels are not known yet."""
     its_type = _type_of_own(settings, stored)
     named: dict[str, Any] = {}
     for field, flag in _COLUMN_FLAGS.items():
@@ -266,7 +266,7 @@ def _own_task(settings: Any, stored: dict) -> Task:
     return its_type(
         CUSTOM,
         columns,
-        labels=() if its_type.has_labels else None,
+        labels=(),
         metrics=its_type.default_metrics,
         files=Files(by_split=_own_files(settings)),
     )

@@ -25,23 +25,23 @@ POSITIVE = 1  # the id of the positive label of two: the second
 
 
 def accuracy(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
-    """The fraction of the rows whose label, or set of labels, is right."""
+    """The fraction of the rows whose label, or complete set of labels, is right."""
     same = decisions == labels
     return np.mean(same.all(axis=1) if same.ndim > 1 else same)
 
 
 def f1(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
-    """F1 of the second label; undefined if it is neither true nor predicted."""
+    """F1 of the second label of two; undefined if no row has it or is predicted to have it."""
     return _f1(np.equal(labels, POSITIVE), np.equal(decisions, POSITIVE), "binary")
 
 
 def macro_f1(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
-    """The mean of the labels' F1, of those that are true or predicted somewhere."""
+    """The mean of the F1 of each label that some row has or is predicted to have."""
     return _f1(labels, decisions, "macro")
 
 
 def micro_f1(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
-    """F1 of all labels' counts together."""
+    """F1 of the true and false positives and the false negatives of all labels together."""
     return _f1(labels, decisions, "micro")
 
 

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks.contract import THRESHOLD, LossOptions, Regression, finite
+from xlnet.tasks.contract import LossOptions, Regression, finite
 from xlnet.tasks.files import forms
 from xlnet.tasks.task import Form, Row
 
@@ -59,10 +59,6 @@ _COLUMNS = {
 _TREC = ("qrels", "run")
 # The files of the texts, next to judgements and runs.
 _TEXTS = {"query": "queries.tsv", "document": "documents.tsv"}
-
-
-def _beside(path: str, file: str) -> str:
-    return os.path.join(os.path.dirname(path), file)
 
 
 # ---- the rows
@@ -212,7 +208,9 @@ class Ranking(Regression):
         texts = {}
         for kind, file in _TEXTS.items():
             wanted = {cells[kind] for _, cells in lines}
-            texts[kind] = self._texts_of(_beside(path, file), wanted)
+            texts[kind] = self._texts_of(
+                os.path.join(os.path.dirname(path), file), wanted
+            )
         for place, cells in lines:
             query, document = cells["query"], cells["document"]
             text_a, text_b = texts["query"].get(query), texts["document"].get(document)
@@ -263,7 +261,8 @@ class Ranking(Regression):
         """The file, and the files that belong to judgements and runs."""
         if forms.declared_form(self, path).name not in _TREC:
             return [path]
-        others = [_beside(path, file) for file in _TEXTS.values()]
+        folder = os.path.dirname(path)
+        others = [os.path.join(folder, file) for file in _TEXTS.values()]
         others.append(forms.stem(path) + ".qrels")
         return list(dict.fromkeys([path, *filter(os.path.exists, others)]))
 
@@ -304,12 +303,7 @@ class Ranking(Regression):
     def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
         """Scores [B]; in training their differences in each pair."""
         scores = super().logits(nn, features, is_training)
-        if not is_training:
-            return scores
-        import tensorflow.compat.v1 as tf
-
-        pairs = tf.reshape(scores, [-1, 2])
-        return pairs[:, 0] - pairs[:, 1]
+        return scores[::2] - scores[1::2] if is_training else scores
 
     def loss(self, nn: Any, logits: Any, features: dict, options: LossOptions) -> Any:
         """The label of a pair is the probability that the first document is the better one. The
@@ -326,33 +320,28 @@ class Ranking(Regression):
     def gold_labels(self, rows: Sequence[Row]) -> list[Query]:
         return by_query(rows)
 
-    def evaluate(
-        self, values: Any, gold_labels: list[Query], threshold: float = THRESHOLD
-    ) -> dict:
+    def evaluate(self, values: Any, gold_labels: list[Query], threshold: float) -> dict:
         """The mean of each measure over the queries, and the mean logistic loss over all pairs of
         different relevance. Without a relevant document every order is as good as any other."""
         values = finite(self, values)
         highest = max(query.judged.max() for query in gold_labels)
-        measured: list[list] = []  # of each query
+        measured: dict[str, list[float]] = {name: [] for name in self.metrics}
         losses = []
         for query in gold_labels:
             scores = values[query.rows].astype(np.float64)
             better, worse = _unequal(query)
             losses += np.logaddexp(0, scores[worse] - scores[better]).tolist()
             ranked = query.relevance[best_first(scores)]
-            found = [
-                measure(each, ranked, query.judged, highest) for each in self.metrics
-            ]
-            measured.append(found)
-        result = dict.fromkeys(self.metrics, np.nan)
-        if highest:
-            for name, of_queries in zip(self.metrics, zip(*measured)):
-                result[name] = float(np.mean(of_queries))
+            for name, of_queries in measured.items():
+                of_queries.append(measure(name, ranked, query.judged, highest))
+        result = {}
+        for name, of_queries in measured.items():
+            result[name] = float(np.mean(of_queries)) if highest else np.nan
         result["loss"] = float(np.mean(losses)) if losses else 0.0
         return result
 
     def prediction_files(
-        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+        self, rows: Sequence[Row], values: Any, threshold: float
     ) -> dict[str, Iterable]:
         """A table, and the ranking as trec_eval takes it."""
         files = super().prediction_files(rows, values, threshold)

@@ -113,7 +113,7 @@ def write_evaluation(
       values: the predictions of the best one, or of the newest.
     """
     table = task.label_table(values, task.gold_labels(rows), threshold)
-    if table and len(task.labels or ()) <= LABELS_SHOWN:
+    if table and len(task.labels) <= LABELS_SHOWN:
         _log.info("%s", table)
     if len(checkpoints) > 1 and best:
         name, step = task.metrics[0], best["step"]

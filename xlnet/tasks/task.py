@@ -31,8 +31,6 @@ InlineExample = collections.namedtuple(
     "InlineExample", "text_a text_b choices", defaults=(None, ())
 )
 
-_THREE_FILES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
-
 
 @dataclasses.dataclass(frozen=True)
 class Columns:
@@ -100,7 +98,11 @@ class Files:
     """
 
     by_split: Mapping[str, Any] = dataclasses.field(
-        default_factory=lambda: dict(_THREE_FILES)
+        default_factory=lambda: {
+            "train": "train.tsv",
+            "dev": "dev.tsv",
+            "test": "test.tsv",
+        }
     )
     form: Form = Form()
     forms: Mapping[str, Form] = dataclasses.field(default_factory=dict)
@@ -154,8 +156,8 @@ class TaskFields:
     """Columns, files, labels and metrics of a task; L labels.
 
     Attributes:
-      labels: names, in the order of their ids; None: a score, or no list of labels; (): not known
-        until the train file is read.
+      labels: names, in the order of their ids; (): the task has none (`Task.has_labels`), or they
+        are not known until the train file is read.
       metrics: the names of the metrics, the main one first.
       own_metrics: a user's own metrics: name -> --metric.
       options: a frozen dataclass, those of the type; a setting of the same name changes one. None:
@@ -166,7 +168,7 @@ class TaskFields:
 
     name: str
     columns: Columns
-    labels: Names | None
+    labels: Names
     metrics: Names
     files: Files = Files()
     published: Published = Published()
@@ -176,12 +178,6 @@ class TaskFields:
     def __post_init__(self) -> None:
         if self.options is None:
             object.__setattr__(self, "options", self.default_options)
-
-    @property
-    def class_names(self) -> Names:
-        """`labels` of a task that has labels."""
-        assert self.labels is not None, f"task {self.name} has scores, not labels"
-        return self.labels
 
     @property
     def lower_is_better(self) -> bool:

@@ -315,7 +315,7 @@ def read_directory(task: TaskFields, path: str) -> Records:
                 yield from _of_article(file)
         return
     # IMDB: a text in each file, in folders named after the labels, LABEL/NAME.txt.
-    for label in task.class_names:
+    for label in task.labels:
         for file in _texts_in(os.path.join(path, label)):
             name = os.path.basename(file).removesuffix(".txt")
             cells = {"id": f"{label}/{name}", "text": _text_of(file), "label": label}
@@ -429,7 +429,7 @@ def declared_form(task: TaskFields, path: str) -> Form:
         name = form.name
     declared: dict[str, Any] = {"name": name}
     for field, value in vars(task.files.declared).items():
-        if value not in (None, ()):
+        if value:
             declared[field] = value
     form = dataclasses.replace(form, **declared)
     if form.name != "text":

@@ -293,14 +293,14 @@ class TableReader(TaskFields):
                 raise
         return Row(name, pairs, label, query)
 
-    def row(self, id: str, asked: InlineExample) -> Row:
-        """The row of texts without a file; a ValueError says in words what is wrong."""
+    def row(self, asked: InlineExample) -> Row:
+        """The row of texts without a file, called "0"; a ValueError says in words what is wrong."""
         has_text_b = bool(self.columns.text_b)
         if (asked.text_b is not None) != has_text_b:
             expected = "a pair of texts" if has_text_b else "one text, not a pair"
             raise ValueError(f"expected {expected}")
         pairs = self._pairs(asked.text_a, asked.text_b, list(asked.choices))
-        return Row(id, pairs, None)
+        return Row("0", pairs, None)
 
     def _pairs(self, text_a: str, text_b: str | None, choices: list) -> tuple:
         """The pairs of a `Row`."""

@@ -16,7 +16,7 @@ from xlnet.corpus.record_files import Feature
 from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
 from xlnet.support.errors import wrong
 from xlnet.tasks import contract, encoding
-from xlnet.tasks.contract import THRESHOLD, LossOptions, Task
+from xlnet.tasks.contract import LossOptions, Task
 from xlnet.tasks.files import forms
 from xlnet.tasks.questions import answers
 from xlnet.tasks.questions.answers import GoldAnswer
@@ -67,10 +67,9 @@ class Spans(Task):
     verb = "answer"
     program = "xlnet squad"
     has_threshold = True
-    token_features = ("char_start", "char_end")
+    padding = encoding.Padding("right", ("char_start", "char_end"))
     target_features = ("start_positions", "end_positions", "is_impossible")
     takes_empty_text_b = True  # CMRC has empty questions
-    pads = "right"
     texts = ("question", "context")
 
     def table(self, path: str) -> forms.Records:
@@ -177,7 +176,7 @@ class Spans(Task):
                     "char_end": char_end,
                 }
                 records.append(record)
-        arrays = encoding.lay_out(pairs, length, tokenizer, self.pads)
+        arrays = encoding.lay_out(pairs, length, tokenizer, self.padding.side)
         for name, _, kind in self.features(length):
             dtype = np.int32 if kind == "int" else np.float32
             arrays[name] = np.array([record[name] for record in records], dtype)
@@ -312,9 +311,8 @@ class Spans(Task):
             "null_score": logits["cls_logits"],
         }
 
-    def join(self, outputs: dict, windows: np.ndarray | None) -> contract.Predictions:
-        """values: n `BestSpans`, over all windows of each question."""
-        assert windows is not None, "the records of questions are windows"
+    def join(self, outputs: dict, windows: np.ndarray) -> list[BestSpans]:
+        """Those of each question, over all of its windows."""
         # The spans of all windows of a question compete by the sum of both log probabilities, each
         # normalized over its own window, as in the original.
         window, start, end = np.nonzero(outputs["is_allowed"])
@@ -334,13 +332,12 @@ class Spans(Task):
         for own, probability in zip(of_questions, null.tolist()):
             best_first = np.argsort(-own[:, 2:].sum(axis=1), kind="stable")
             joined.append(BestSpans(own[best_first].tolist(), probability))
-        loss = contract.mean_over_windows(outputs["loss"], windows)
-        return contract.Predictions(joined, loss)
+        return joined
 
     # -- predictions
 
     def evaluate(
-        self, values: Any, gold_labels: Sequence[Row], threshold: float = THRESHOLD
+        self, values: Any, gold_labels: Sequence[Row], threshold: float
     ) -> dict:
         """The official script's numbers. Where some questions have no answer, also those of the
         questions with and without one, and the best over all thresholds."""
@@ -378,9 +375,7 @@ class Spans(Task):
         names = self.metrics if has_answer.all() else (*self.metrics, *found)
         return {name: found[name] for name in names}
 
-    def results(
-        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
-    ) -> list:
+    def results(self, rows: Sequence[Row], values: Any, threshold: float) -> list:
         """The answer to each question: none where the probability of no answer is above
         `threshold`, or no span is allowed; with the best texts, whether there is an answer or
         not."""
@@ -406,7 +401,7 @@ class Spans(Task):
         return answers_of
 
     def prediction_files(
-        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+        self, rows: Sequence[Row], values: Any, threshold: float
     ) -> dict[str, Iterable]:
         """The official forms, by question: the answer, "" for none; the n best answers with
         probabilities whose sum is 1; the probability of no answer."""
@@ -424,4 +419,5 @@ class Spans(Task):
 
 
 def _mask_logits(logits: Any, is_hidden: Any) -> Any:
+    """Logits without those of positions where no answer can be; is_hidden: 1 there, else 0."""
     return logits * (1 - is_hidden) + _HIDDEN * is_hidden

@@ -58,7 +58,6 @@ _TAG = re.compile(r"O|[BIESMLU](-(?!.*\|[BIESMLU]-).+)?")
 
 _DOCUMENT = "-DOCSTART-"
 _OBJECTS = ("jsonl", "ndjson", "json", "parquet", "text")  # forms with an object each
-FORMS = ("conll", "csv", "tsv", *_OBJECTS)
 
 TagSpan = tuple[int, int, str]  # (start, end, label), in words or in characters
 
@@ -120,7 +119,8 @@ def sentence_of(cells: dict[str, Any], key: str) -> Sentence:
 
 
 def key_of(column: tuple[str, ...], usual: str) -> str:
-    """The key of a column; the usual one if it has a number, or is not named."""
+    """The key under which objects have a column: its name, or the usual key if it has none, but a
+    number, or is not given, ()."""
     name = "".join(column)
     return usual if not name or name.isdecimal() else name
 

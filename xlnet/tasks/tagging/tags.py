@@ -22,7 +22,7 @@ from xlnet.corpus.record_files import Feature
 from xlnet.corpus.tokenizer import is_unspaced
 from xlnet.support.errors import wrong
 from xlnet.tasks import contract, encoding
-from xlnet.tasks.contract import THRESHOLD, LossOptions, Task, softmax_loss
+from xlnet.tasks.contract import LossOptions, Task, softmax_loss
 from xlnet.tasks.files.forms import Records, declared_form
 from xlnet.tasks.tagging import sentences
 from xlnet.tasks.tagging.sentences import TagSpan
@@ -60,7 +60,6 @@ class Tagging(Task):
     has_labels = True
     verb = "tag"
     program = "xlnet tag"
-    accepted_forms = sentences.FORMS
 
     def from_train_file(self, path: str) -> Task:
         """The task with the tags, and whether there are spaces between words."""
@@ -111,9 +110,9 @@ class Tagging(Task):
         pair = between.join(sentence.words), None
         return Row(id, (pair,), tags, source=sentence)
 
-    def row(self, id: str, asked: InlineExample) -> Row:
+    def row(self, asked: InlineExample) -> Row:
         cells = {sentences.key_of(self.columns.text_a, "text"): asked.text_a}
-        return self._of_cells(cells, id, need_labels=False)
+        return self._of_cells(cells, "0", need_labels=False)
 
     def after_space(self, sentence: sentences.Sentence) -> list[bool]:
         """Whether each word comes after a space."""
@@ -130,7 +129,7 @@ class Tagging(Task):
     def encode(
         self, rows: Sequence[Row], tokenizer: Any, layout: encoding.Layout
     ) -> tuple:
-        length, names = layout.max_seq_length, self.class_names
+        length, names = layout.max_seq_length, self.labels
         room = length - 2  # for subword tokens, as <sep> and <cls> are on the right
         texts, records, counts, tokens = [], [], [], []
         for row in rows:
@@ -172,7 +171,7 @@ class Tagging(Task):
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
         """[B,T',L], of the last T' tokens."""
-        return nn.dense(nn.sequence, len(self.class_names), nn.scope + "/logit")
+        return nn.dense(nn.sequence, len(self.labels), nn.scope + "/logit")
 
     def loss(self, nn: Any, logits: Any, features: dict, options: LossOptions) -> Any:
         """The mean over the first pieces of the words of a record."""
@@ -205,9 +204,8 @@ class Tagging(Task):
             "probabilities": tf.reduce_max(probabilities, axis=2),
         }
 
-    def join(self, outputs: dict, windows: np.ndarray | None) -> contract.Predictions:
-        """values: the `Tags` of each row, a list."""
-        assert windows is not None, "sentences are split where they do not fit"
+    def join(self, outputs: dict, windows: np.ndarray) -> list[Tags]:
+        """Those of each sentence; of each word in the window that tags it."""
         values = []
         ends = np.cumsum(windows)
         for start, end in zip(ends - windows, ends):
@@ -218,26 +216,23 @@ class Tagging(Task):
         # Tags of logits that are not finite look like others.
         sums = np.array([found.probabilities.sum() for found in values])
         contract.finite(self, sums)
-        loss = contract.mean_over_windows(outputs["loss"], windows)
-        return contract.Predictions(values, loss)
+        return values
 
     def named_outputs(self, outputs: dict, threshold: float) -> dict:
         """The tag of each word at its first piece, "" elsewhere: string [B,T]."""
         import tensorflow.compat.v1 as tf
 
-        tags = tf.constant(("", *self.class_names))
+        tags = tf.constant(("", *self.labels))
         return {"tags": tf.gather(tags, outputs["values"] + 1)}
 
     # -- predictions
 
-    def results(
-        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
-    ) -> list:
+    def results(self, rows: Sequence[Row], values: Any, threshold: float) -> list:
         """An entity has the mean probability of its words' tags."""
         results = []
         for row, found in zip(rows, values):
             sentence, entities = row.source, []
-            tags = tuple([self.class_names[id] for id in found.ids])
+            tags = tuple([self.labels[id] for id in found.ids])
             for first, last, label in sentences.spans(tags, self.options.scheme):
                 start, end, text = sentence.part(first, last)
                 score = float(found.probabilities[first:last].mean())
@@ -245,38 +240,37 @@ class Tagging(Task):
             results.append(Tagged(sentence.words, tags, tuple(entities)))
         return results
 
-    def evaluate(
-        self, values: Any, gold_labels: Any, threshold: float = THRESHOLD
-    ) -> dict:
-        ratios, _ = self._scores(values, gold_labels)
+    def evaluate(self, values: Any, gold_labels: Any, threshold: float) -> dict:
+        ratios, _ = self._scores(values, gold_labels, threshold)
         found = dict(zip(("precision", "recall", "f1"), ratios))
         gold = np.concatenate([row.label for row in gold_labels])
         ids = np.concatenate([tags.ids for tags in values])
-        found["accuracy"] = float(np.mean(np.array(self.class_names)[ids] == gold))
+        found["accuracy"] = float(np.mean(np.array(self.labels)[ids] == gold))
         return {name: found[name] for name in self.metrics}
 
     def label_table(
         self, values: Any, gold_labels: Any, threshold: float
     ) -> str | None:
-        _, table = self._scores(values, gold_labels)
+        _, table = self._scores(values, gold_labels, threshold)
         return table
 
-    def _scores(self, values: Any, rows: Sequence[Row]) -> tuple:
+    def _scores(self, values: Any, rows: Sequence[Row], threshold: float) -> tuple:
         """As of `sentences.scores`."""
-        found = map(_spans_of, self.results(rows, values))
+        found = map(_spans_of, self.results(rows, values, threshold))
         return sentences.scores(found, [row.source.entities for row in rows])
 
     def prediction_files(
-        self, rows: Sequence[Row], values: Any, threshold: float = THRESHOLD
+        self, rows: Sequence[Row], values: Any, threshold: float
     ) -> dict[str, Iterable]:
         """The objects of the sentences with one more key: the entities of a text, or the tags of
         words."""
         objects = []
-        for row, one in zip(rows, self.results(rows, values)):
+        for row, one in zip(rows, self.results(rows, values, threshold)):
             predicted = _spans_of(one) if row.source.text else one.tags
             objects.append({**row.source.cells, "predicted": predicted})
         return {"jsonl": objects}
 
 
 def _spans_of(tagged: Tagged) -> list[TagSpan]:
+    """The predicted entities without their texts and scores."""
     return [(entity.start, entity.end, entity.label) for entity in tagged.entities]
