@@ -157,7 +157,7 @@ def test_training_on_texts_with_spans(place, tmp_path):
         train_steps=100,
         eval_steps=0,
         predict_split="dev",
-        class_weights="O:0.5",
+        class_weights="balanced",
         label_smoothing=0.1,
     )
     shown = r"custom: (\d+) examples; \d+ more of the file held"

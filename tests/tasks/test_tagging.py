@@ -14,7 +14,7 @@ from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.support.errors import UserError
 from xlnet.tasks import known
-from xlnet.tasks.contract import class_weights
+from xlnet.tasks.contract import balanced_weights
 from xlnet.tasks.encoding import Layout
 from xlnet.tasks.files import forms
 from xlnet.tasks.tagging import sentences
@@ -195,10 +195,9 @@ def test_metrics_and_entities(small):
 
 def test_weights_of_tags(small):
     task, rows, _ = small
-    weights = class_weights(task, "balanced", rows)
+    weights = balanced_weights(task, rows)
     assert weights[task.labels.index("B-LOC")] == pytest.approx(6 / (7 * 2))
     assert weights[0] == pytest.approx(6 / 7)
-    assert class_weights(task, "O:0.5", rows) == [0.5] + [1.0] * 6
 
 
 @pytest.mark.skipif(not SPIECE.exists(), reason="the data sets are not there")

@@ -139,7 +139,7 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
     note_repeated_texts(labelled, evaluated)
     class_weights = None
     if settings.class_weights:
-        class_weights = contract.class_weights(task, settings.class_weights, labelled)
+        class_weights = contract.balanced_weights(task, labelled)
 
     # Check that the settings are those of the run that is resumed. Its vocabulary and architecture
     # are the copies in its directory.

@@ -246,8 +246,9 @@ class TaskSettings(
     )
     class_weights: Optional[str] = setting(
         None,
-        "weights of the labels in the loss: balanced, or label:weight,...; all 1 if not given",
+        "weights of the labels in the loss. balanced: rare labels weigh more; all 1 if not given",
         HelpGroup.REGULARIZATION,
+        choices=("balanced",),
     )
     label_smoothing: float = setting(
         0.0,

@@ -27,7 +27,6 @@ import itertools
 import json
 import re
 import string
-import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -393,33 +392,18 @@ def label_counts(task: Task, rows: Sequence[Row]) -> collections.Counter:
     return counts
 
 
-def class_weights(task: Task, text: str, rows: Sequence[Row]) -> list[float]:
-    """The weight of each label in the training loss, floats [L].
-
-    Args:
-      text: "balanced" (labels / (L * labels of the name), so that labels have the same total
-        weight; where a row has several labels, rows without / rows with the label, so that those
-        with it weigh as much as the others), or "label:weight,...", 1 for other labels.
-      rows: those of the train file.
-    """
+def balanced_weights(task: Task, rows: Sequence[Row]) -> list[float]:
+    """The weight of each label in the training loss, floats [L], by the rows of the train file:
+    labels / (L * labels of the name), so that labels have the same total weight; where a row has
+    several labels, rows without / rows with the label, so that those with it weigh as much as the
+    others."""
     if not task.loss_options:
         raise wrong("class_weights", f"task {task.name}", "a classification")
-    names = task.labels
-    if text == "balanced":
-        counts = label_counts(task, rows)
-        if task.label_shape:
-            return [(len(rows) - counts[name]) / max(counts[name], 1) for name in names]
-        total = sum(counts.values())
-        return [total / (len(names) * max(counts[name], 1)) for name in names]
-    weights = dict.fromkeys(names, 1.0)
-    for part in filter(None, text.split(",")):
-        name, _, number = part.rpartition(":")
-        weight = to_number(number)
-        if name.strip() not in weights or not 0 <= weight <= sys.float_info.max:
-            expected = f"balanced, or label:weight, ..., of {', '.join(names)}"
-            raise wrong("class_weights", f"'{part}'", expected)
-        weights[name.strip()] = weight
-    return list(weights.values())
+    names, counts = task.labels, label_counts(task, rows)
+    if task.label_shape:
+        return [(len(rows) - counts[name]) / max(counts[name], 1) for name in names]
+    total = sum(counts.values())
+    return [total / (len(names) * max(counts[name], 1)) for name in names]
 
 
 # ---- the types whose examples are rows of a table
