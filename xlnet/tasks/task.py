@@ -97,13 +97,7 @@ class Files:
       skips_errors: whether rows to train on that cannot be read are left out and counted.
     """
 
-    by_split: Mapping[str, Any] = dataclasses.field(
-        default_factory=lambda: {
-            "train": "train.tsv",
-            "dev": "dev.tsv",
-            "test": "test.tsv",
-        }
-    )
+    by_split: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     form: Form = Form()
     forms: Mapping[str, Form] = dataclasses.field(default_factory=dict)
     declared: Form = Form()
