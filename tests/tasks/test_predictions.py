@@ -88,26 +88,6 @@ def test_prediction_file(tmp_path, task, rows, values, threshold, text):
     assert path.read_bytes().decode() == text
 
 
-@pytest.mark.parametrize(
-    "task, values",
-    [
-        (TASKS["rte"], np.array([[np.nan, np.nan], [0.5, 0.5]])),
-        (TASKS["sts-b"], np.array([np.inf, 0.0])),
-        (TASKS["ranking"], np.array([np.nan, 0.0])),
-        (SEVERAL, np.array([[0.9, np.nan], [0.2, 0.4]])),
-    ],
-    ids=lambda value: getattr(value, "name", ""),
-)
-def test_predictions_that_are_not_finite_are_refused(tmp_path, task, values):
-    rows = [row._replace(query="q") for row in ROWS]
-    said = "found 1 of 2 predictions that are not finite numbers"
-    with pytest.raises(UserError, match=said):
-        write(tmp_path / "out", task, rows, values)
-    with pytest.raises(UserError, match=said):
-        task.results(rows, values, 0.5)
-    assert not (tmp_path / "out").exists()
-
-
 NAN = np.array([[np.nan, np.nan], [0.5, 0.5]])
 FINITE = np.zeros([2, 1])
 
@@ -115,6 +95,10 @@ FINITE = np.zeros([2, 1])
 @pytest.mark.parametrize(
     "task, outputs",
     [
+        (TASKS["rte"], {"values": NAN}),
+        (TASKS["sts-b"], {"values": np.array([np.inf, 0.0])}),
+        (TASKS["ranking"], {"values": NAN[:, 0]}),
+        (SEVERAL, {"values": np.array([[0.9, np.nan], [0.2, 0.4]])}),
         (
             TASKS["squad1"],
             {
@@ -133,8 +117,10 @@ FINITE = np.zeros([2, 1])
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_spans_and_tags_that_are_not_finite_are_refused(task, outputs):
-    with pytest.raises(UserError, match="found 1 of 2 predictions that are not finite"):
+def test_predictions_that_are_not_finite_are_refused(task, outputs):
+    """Before anything is computed of them, or written."""
+    said = "found 1 of 2 predictions that are not finite numbers"
+    with pytest.raises(UserError, match=said):
         task.join(outputs, np.ones(2, int))
 
 

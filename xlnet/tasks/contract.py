@@ -201,9 +201,10 @@ class Task(TableReader):
 
     def join(self, outputs: dict, windows: np.ndarray) -> Any:
         """The `values` of `Predictions` for n rows, from those of `outputs` for records: dict of
-        arrays [m, ...]. windows: int [n], the number of records of each row."""
+        arrays [m, ...]; a UserError if one is not finite. windows: int [n], the number of records
+        of each row."""
         # A head with other outputs overrides this.
-        return mean_over_windows(outputs["values"], windows)
+        return finite(self, mean_over_windows(outputs["values"], windows))
 
     def named_outputs(self, outputs: dict, threshold: float) -> dict:
         """The outputs of an exported model by readable names: a dict of tensors [B, ...].
@@ -271,7 +272,6 @@ class Task(TableReader):
     def evaluate(self, values: Any, gold_labels: Any, threshold: float) -> dict:
         """Returns a dict of metric name to float, the task's main metric first; with `loss` if that
         is not the mean loss of the records."""
-        values = finite(self, values)
         decisions = self.decide(values, threshold)
         found = {}
         for name in self.metrics:
@@ -318,9 +318,7 @@ class Task(TableReader):
     ) -> dict[str, Iterable]:
         """The files to write, the main one first, by the extension of their names: texts, cells or
         objects of JSON, each a line. By default a table: the rows' names, predictions,
-        probabilities and, if some row has one, the gold labels. Probabilities and scores that are
-        not finite are a UserError."""
-        values = finite(self, values)
+        probabilities and, if some row has one, the gold labels."""
         # Texts are made one at a time to save memory.
         columns: dict[str, Iterable[str]] = {}
         if self.columns.query:
@@ -336,8 +334,7 @@ class Task(TableReader):
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float) -> list:
         """The predictions for a call from Python, the same as in the prediction file: n plain
-        values, or tuples of `tasks.task`. A UserError where `prediction_files` has one."""
-        values = finite(self, values)
+        values, or tuples of `tasks.task`."""
         labels = self.predicted_labels(values, threshold)
         if not self.probabilities:
             return labels
@@ -357,9 +354,8 @@ class Task(TableReader):
 # ---- for the methods of all types
 
 
-def finite(task: Task, values: Any) -> np.ndarray:
-    """The predictions of n rows as an array [n, ...]; UserError if one is NaN or infinite."""
-    values = np.asarray(values)
+def finite(task: Task, values: np.ndarray) -> np.ndarray:
+    """The predictions of n rows, [n, ...]; UserError if one is NaN or infinite."""
     is_finite = np.isfinite(values).reshape(len(values), -1)
     bad = np.count_nonzero(~is_finite.all(axis=1))
     if bad:

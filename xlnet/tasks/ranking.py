@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks.contract import LossOptions, Regression, finite
+from xlnet.tasks.contract import LossOptions, Regression
 from xlnet.tasks.files import forms
 from xlnet.tasks.task import Form, Row
 
@@ -323,7 +323,6 @@ class Ranking(Regression):
     def evaluate(self, values: Any, gold_labels: list[Query], threshold: float) -> dict:
         """The mean of each measure over the queries, and the mean logistic loss over all pairs of
         different relevance. Without a relevant document every order is as good as any other."""
-        values = finite(self, values)
         highest = max(query.judged.max() for query in gold_labels)
         measured: dict[str, list[float]] = {name: [] for name in self.metrics}
         losses = []
@@ -345,12 +344,12 @@ class Ranking(Regression):
     ) -> dict[str, Iterable]:
         """A table, and the ranking as trec_eval takes it."""
         files = super().prediction_files(rows, values, threshold)
-        scores, lines = np.asarray(values), []
+        lines = []
         for query in by_query(rows):
-            ordered = query.rows[best_first(scores[query.rows])]
+            ordered = query.rows[best_first(values[query.rows])]
             for rank, index in enumerate(ordered, 1):
                 row = rows[index]
                 # With all digits, to keep different scores different.
-                score = f"{scores[index]:.9g}"
+                score = f"{values[index]:.9g}"
                 lines.append(f"{row.query} Q0 {row.id} {rank} {score} xlnet\n")
         return {**files, "run": lines}

@@ -77,10 +77,10 @@ def read(path: str, form: Form, what: str) -> Records:
         yield f"{place}{number}", value
 
 
-def unknown_form(path: str, name: str | None, names: Iterable[str]) -> UserError:
-    """The error of a file whose form is not declared (None), or not one of `names`."""
+def unknown_form(path: str, name: str | None) -> UserError:
+    """The error of a file whose form is not declared (None), or not one of `TABLES`."""
     found = f"the form {name}" if name else "no form"
-    return wrong(path, found, f"one of {', '.join(names)}", "--input_format")
+    return wrong(path, found, f"one of {', '.join(TABLES)}", "--input_format")
 
 
 # --- Bytes to lines

@@ -105,7 +105,7 @@ def _digest(text: str) -> int:
 def read_to_predict(task: TableReader, path: str) -> Sequence[Row]:
     """The rows of a file to predict, labelled or not: as many as the file has records."""
     if forms.declared_form(task, path).name is None:
-        raise forms.unknown_form(path, None, task.accepted_forms)
+        raise forms.unknown_form(path, None)
     kept = dataclasses.replace(task.published, rows_where={}, skipped_labels=())
     return dataclasses.replace(task, published=kept).read(path, False)
 
@@ -130,11 +130,9 @@ class TableReader(TaskFields):
     `parse_label`, and the other parsers where it differs.
 
     Attributes:
-      accepted_forms: the names of the forms that its files may have.
       takes_empty_text_b: otherwise that is an error of the row.
     """
 
-    accepted_forms: ClassVar[tuple[str, ...]] = forms.TABLES
     takes_empty_text_b: ClassVar[bool] = False
 
     # -- what a task type may define
@@ -145,8 +143,8 @@ class TableReader(TaskFields):
             yield from forms.read_directory(self, path)
             return
         form = forms.declared_form(self, path)
-        if form.name not in self.accepted_forms:
-            raise forms.unknown_form(path, form.name, self.accepted_forms)
+        if form.name not in forms.TABLES:
+            raise forms.unknown_form(path, form.name)
         for place, cells in forms.read(path, form, f"task {self.name}"):
             yield place, forms.flattened(cells)
 
