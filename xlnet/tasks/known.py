@@ -105,8 +105,8 @@ def register(its_type: Any) -> Any:
 
 
 def load(module: str | None) -> list[type[Task]]:
-    """Imports `module`, FILE.py or the name of an installed one, which registers own task types,
-    its variables; returns them. None: imports nothing."""
+    """Imports `module`, FILE.py or the name of an installed one; returns its variables that are
+    task types which it registers, of which it must have one. None: imports nothing."""
     own = []
     for part in own_modules.load(module).values():
         is_type = isinstance(part, type) and part in TASK_TYPES.values()
