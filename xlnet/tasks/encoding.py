@@ -14,8 +14,9 @@ import numpy as np
 
 from xlnet.corpus.tokenizer import Tokenizer
 
+# Segment ids: of the first text, the second text, <cls>, padding on the right and on the left.
 SEG_A, SEG_B, SEG_CLS, SEG_PAD_RIGHT, SEG_PAD = 0, 1, 2, 3, 4
-IDS = ("input_ids", "input_mask", "segment_ids")  # features of any number of tokens
+IDS = ("input_ids", "input_mask", "segment_ids")  # what the network reads, [B,C*T]
 
 # How texts are laid out: T; whether only the first text is cut; the setting `long_document`, by
 # which a row is one record ("truncate"), or may be several ("sliding").

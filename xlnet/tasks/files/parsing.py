@@ -87,8 +87,8 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence
 
 
 def text_digest(row: Row) -> int:
-    """The number of the texts of a row, whatever its name and its query. Blanks are joined
-    and characters composed, as programs write the same text in different ways."""
+    """A number that represents the texts of a row, whatever its name and its query. Blanks are
+    joined and characters composed, as programs write the same text in different ways."""
     texts = []
     for text in itertools.chain.from_iterable(row.pairs):
         texts.append(" ".join(forms.composed(text or "").split()))

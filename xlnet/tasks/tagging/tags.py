@@ -143,7 +143,7 @@ class Tagging(Task):
             marks[0, first] = 1
             if row.label:
                 marks[1, first] = [1 + names.index(tag) for tag in row.label]
-            windows = encoding.windows_of(len(ids), room, max(room // 2, 1))
+            windows = encoding.windows_of(len(ids), room, room // 2)
             tokens.append(len(ids))
             counts.append(len(windows))
             for start, end, widest_start, widest_end in windows:
