@@ -164,7 +164,7 @@ class Ranking(Regression):
     def parse_label(self, cells: list) -> float:
         """An integer; below 0, which TREC has for junk, counts as 0."""
         column = self.columns.label[0]
-        text = "".join(map(forms.to_text, cells)).strip()
+        text = forms.to_text(cells[0]).strip()
         if not re.fullmatch(r"-?\d{1,2}(\.0*)?", text, re.ASCII):
             raise ValueError(
                 f"column '{column}': '{text}', expected an integer below 100"

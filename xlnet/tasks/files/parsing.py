@@ -162,8 +162,8 @@ class TableReader(TaskFields):
 
     def parse_label(self, cells: list) -> Any:
         """The label, which must fit into JSON; a ValueError says in words what is wrong. cells: of
-        the columns `columns.label`, then of `columns.choices`, each a str, or any value in JSON;
-        None where the file has no labels."""
+        the columns `columns.label`, each a str, or any value in JSON; None where the file has no
+        labels."""
         raise NotImplementedError
 
     def check_row(self, row: Row, seen: dict) -> None:
@@ -283,8 +283,7 @@ class TableReader(TaskFields):
         forms.require_text(name + (query or ""))
         label = None
         try:
-            named = (*columns.label, *columns.choices)
-            label = self.parse_label([cells.get(name) for name in named])
+            label = self.parse_label([cells.get(name) for name in columns.label])
         except ValueError:
             # A label that is not needed may be wrong.
             if need_labels:
