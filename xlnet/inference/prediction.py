@@ -169,7 +169,7 @@ class Explaining(Method):
         if task.verb not in EXPLAINED:
             expected = f"one that can {' or '.join(EXPLAINED)}"
             raise wrong("model", f"one of task type {task.kind}", expected)
-        self._names = task.probabilities  # of the outputs; none of a score
+        self._names = task.probability_names  # of the outputs; none of a score
         self._predictor = model.predictor()
 
     def compute_one(self, item: Any) -> Computed:

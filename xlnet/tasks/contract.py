@@ -217,7 +217,7 @@ class Task(TableReader):
 
         if self.label_shape is None:
             return outputs
-        names, values = self.probabilities, outputs["values"]
+        names, values = self.probability_names, outputs["values"]
         if not names:
             return {self.column: values}
         if self.label_shape:
@@ -242,7 +242,7 @@ class Task(TableReader):
         return found
 
     @property
-    def probabilities(self) -> Sequence[str]:
+    def probability_names(self) -> Sequence[str]:
         """The names of `values` [n,L] in the prediction file; (): they are not probabilities."""
         names = self.labels
         return names if self.label_shape in ((), (len(names),)) else ()
@@ -250,7 +250,7 @@ class Task(TableReader):
     @property
     def has_threshold(self) -> bool:
         """Whether the `threshold` of `decide` and `results` has a meaning for the task."""
-        count = len(self.probabilities)
+        count = len(self.probability_names)
         return count == 2 or count > 0 and bool(self.label_shape)
 
     def check_metric(self, name: str) -> None:
@@ -284,10 +284,10 @@ class Task(TableReader):
         self, values: Any, gold_labels: Any, threshold: float
     ) -> str | None:
         """A table of metrics by label, as text; None for a type without one."""
-        if not self.probabilities:
+        if not self.probability_names:
             return None
         decisions = self.decide(values, threshold)
-        return metrics.report(self.probabilities, decisions, gold_labels)
+        return metrics.report(self.probability_names, decisions, gold_labels)
 
     def counts_in_words(self, rows: Sequence[Row]) -> str:
         """The commonest labels of the train file, for the banner of a training. A label of the
@@ -326,7 +326,7 @@ class Task(TableReader):
         columns["id"] = (row.id for row in rows)
         labels = self.predicted_labels(values, threshold)
         columns[self.column] = map(self.text_of, labels)
-        for name, column in zip(self.probabilities, values.T):
+        for name, column in zip(self.probability_names, values.T):
             columns["p_" + name] = map("{:.9g}".format, column)
         if any(row.label is not None for row in rows):
             columns["gold"] = (self.text_of(row.label) for row in rows)
@@ -336,11 +336,11 @@ class Task(TableReader):
         """The predictions for a call from Python, the same as in the prediction file: n plain
         values, or tuples of `tasks.task`."""
         labels = self.predicted_labels(values, threshold)
-        if not self.probabilities:
+        if not self.probability_names:
             return labels
         found: list[Any] = []
         for label, probabilities in zip(labels, values.tolist()):
-            of_all = dict(zip(self.probabilities, probabilities))
+            of_all = dict(zip(self.probability_names, probabilities))
             if self.columns.choices:
                 number = self.labels.index(label)
                 found.append(Choice(number, label, tuple(probabilities)))

@@ -33,7 +33,7 @@ def constant_answer(task: Task, rows: Sequence[Row], threshold: float) -> dict |
       a dict of floats; None for a task that has neither probabilities of its labels nor scores.
       The prediction is the frequency of each label, or the mean score.
     """
-    names, gold = task.probabilities, task.gold_labels(rows)
+    names, gold = task.probability_names, task.gold_labels(rows)
     is_simple = bool(names) or task.label_shape == ()
     if not isinstance(gold, np.ndarray) or not is_simple:
         return None
