@@ -116,7 +116,7 @@ class RestoredModel:
         task = loaded.tuned.task if loaded.tuned else None
         self.task: str | None = task.name if task else None
         self.verb: str | None = task.verb if task else None
-        self.labels: tuple[str, ...] | None = task.labels or None if task else None
+        self.labels: tuple[str, ...] | None = (task and task.labels) or None
         self.published = task.published if task else Published()
         # Each process of a launcher, such as srun, has a model of its own.
         devices = connect(DeviceSettings(device=device).on_one_machine())
