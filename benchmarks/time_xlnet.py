@@ -14,9 +14,8 @@ from xlnet.engine import optimizer, progress
 from xlnet.engine.devices import connect
 from xlnet.model import heads, modeling, ops, parameters, stateless_random
 from xlnet.pretraining import objectives
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
-from xlnet.settings.training import OptimizationSettings
+from xlnet.settings.training import DeviceSettings, OptimizationSettings
 
 
 def run_config(work, options):

@@ -14,7 +14,6 @@ from helpers.networks import sizes
 import xlnet
 from xlnet.commands import cli
 from xlnet.settings.data import CorpusSettings
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import REQUIRED, setting_type
 from xlnet.settings.finetuning import (
     ClassifierSettings,
@@ -24,7 +23,7 @@ from xlnet.settings.finetuning import (
 )
 from xlnet.settings.network import ArchitectureSettings, NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.settings.training import OptimizationSettings
+from xlnet.settings.training import DeviceSettings, OptimizationSettings
 from xlnet.support.errors import UserError
 
 ARCHITECTURE = dict(**sizes(layers=1, width=4, heads=1, inner=4), n_token=9)

@@ -23,9 +23,9 @@ from xlnet.engine import optimizer
 from xlnet.engine.devices import Devices, connect
 from xlnet.model import kernels_gpu_check, ops
 from xlnet.pretraining import resolve
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.training import DeviceSettings
 from xlnet.support.errors import UserError
 
 A100 = types.SimpleNamespace(

@@ -28,7 +28,7 @@ from helpers.pretraining import (
 
 from xlnet.engine import multi_host
 from xlnet.engine.devices import connect
-from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.training import DeviceSettings
 from xlnet.support.errors import UserError
 
 # Signals are sent right before an evaluation, so that they are there before many steps have passed.

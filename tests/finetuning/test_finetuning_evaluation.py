@@ -14,7 +14,7 @@ from xlnet.engine import best_checkpoint
 from xlnet.engine.devices import connect
 from xlnet.engine.session import RestoredSession, in_parallel
 from xlnet.finetuning.model import Predictor
-from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.training import DeviceSettings
 from xlnet.support.errors import UserError
 
 ROWS = 31

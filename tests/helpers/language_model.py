@@ -15,8 +15,8 @@ from xlnet.engine.session import RestoredSession
 from xlnet.inference.language_model import LanguageModel
 from xlnet.model import heads, modeling
 from xlnet.runs import model_files, run_document
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
+from xlnet.settings.training import DeviceSettings
 
 CLAMP_LEN = 20
 

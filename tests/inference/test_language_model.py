@@ -13,7 +13,7 @@ from xlnet.engine.devices import connect
 from xlnet.engine.session import RestoredSession
 from xlnet.inference.language_model import LanguageModel
 from xlnet.runs import model_files
-from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.training import DeviceSettings
 from xlnet.support.errors import UserError
 
 LENGTH = 12

@@ -19,10 +19,9 @@ from xlnet.engine import loop, progress
 from xlnet.engine.devices import Devices
 from xlnet.pretraining.held_out import outputs
 from xlnet.settings import presets
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.settings.training import OptimizationSettings
+from xlnet.settings.training import DeviceSettings, OptimizationSettings
 from xlnet.support.errors import UserError
 
 HELD = dict(eval_steps=5, train_steps=10, save_steps=5)

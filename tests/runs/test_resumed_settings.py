@@ -17,12 +17,11 @@ import xlnet
 from xlnet.pretraining import resolve
 from xlnet.runs import run_document, task_settings
 from xlnet.runs.run_document import RunDocument
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import check_limits, setting_type
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.settings.training import OptimizationSettings
+from xlnet.settings.training import DeviceSettings, OptimizationSettings
 from xlnet.support.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("quick_start")

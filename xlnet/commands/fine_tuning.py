@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 from xlnet.commands import cli
-from xlnet.settings.devices import DeviceSettings, TaskDeviceSettings
 from xlnet.settings.finetuning import (
     ClassifierSettings,
     SpanSettings,
@@ -14,6 +13,7 @@ from xlnet.settings.finetuning import (
     TaskSettings,
 )
 from xlnet.settings.network import NetworkSettings
+from xlnet.settings.training import DeviceSettings, TaskDeviceSettings
 from xlnet.support import system
 
 

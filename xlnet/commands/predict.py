@@ -6,10 +6,9 @@ from typing import Any, Optional
 
 from xlnet.commands import cli
 from xlnet.settings import finetuning
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import required, same_as, setting
 from xlnet.settings.network import NetworkSettings
-from xlnet.settings.training import RUN_NAME, OptimizationSettings
+from xlnet.settings.training import RUN_NAME, DeviceSettings, OptimizationSettings
 from xlnet.support import system
 from xlnet.support.errors import wrong
 

@@ -10,10 +10,9 @@ Examples:
 """
 
 from xlnet.commands import cli
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import ArchitectureSettings, NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.settings.training import OptimizationSettings
+from xlnet.settings.training import DeviceSettings, OptimizationSettings
 from xlnet.support import own_modules, system
 
 # Also of the presets of `configs/` for which sequences are made and inspected.

@@ -23,8 +23,8 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.framework import ops
 
 from xlnet.engine import multi_host
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.network import NetworkSettings
+from xlnet.settings.training import DeviceSettings
 from xlnet.support import errors, system
 
 _log = logging.getLogger(__name__)

@@ -11,10 +11,9 @@ from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.finetuning.evaluate import Evaluator
 from xlnet.finetuning.resolve import make_records, resolve, training_run
 from xlnet.runs.task_settings import read_model
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import FineTuningSettings, SpanSettings
 from xlnet.settings.network import NetworkSettings
-from xlnet.settings.training import OptimizationSettings
+from xlnet.settings.training import DeviceSettings, OptimizationSettings
 from xlnet.support import errors
 from xlnet.tasks import known
 

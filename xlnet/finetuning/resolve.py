@@ -16,11 +16,10 @@ from xlnet.finetuning.run import FineTuningRun, TaskRun
 from xlnet.finetuning.verdict import default_rate
 from xlnet.runs import run_document, task_settings
 from xlnet.runs.task_settings import AnySettings, FineTunedTask
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import HelpGroup
 from xlnet.settings.finetuning import FineTuningSettings, SpanSettings, TaskSettings
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
-from xlnet.settings.training import BEST, OptimizationSettings
+from xlnet.settings.training import BEST, DeviceSettings, OptimizationSettings
 from xlnet.support import files
 from xlnet.support.errors import wrong
 from xlnet.tasks import contract, known

@@ -26,9 +26,9 @@ from xlnet.model.ops import Tensors
 from xlnet.runs import run_document
 from xlnet.runs.model_files import LoadedModel
 from xlnet.runs.task_settings import FineTunedTask
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.finetuning import MIN_SEQ_LENGTH
 from xlnet.settings.network import DTYPES
+from xlnet.settings.training import DeviceSettings
 from xlnet.support import files
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks import encoding

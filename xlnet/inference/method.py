@@ -18,7 +18,7 @@ from xlnet.finetuning.model import Predictor, TaskModel
 from xlnet.inference.language_model import LanguageModel
 from xlnet.runs.model_files import LoadedModel
 from xlnet.runs.task_settings import FineTunedTask
-from xlnet.settings.devices import DeviceSettings
+from xlnet.settings.training import DeviceSettings
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.task import InlineExample, Published, Row
 

@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Optional, TypeVar
 
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import (
     Settings,
     check_value,
@@ -18,6 +17,7 @@ from xlnet.settings.fields import (
 )
 from xlnet.settings.finetuning import TaskSettings
 from xlnet.settings.network import NetworkSettings
+from xlnet.settings.training import DeviceSettings
 from xlnet.support.errors import wrong
 
 Chosen = TypeVar("Chosen", bound=Settings)

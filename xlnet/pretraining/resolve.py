@@ -20,7 +20,6 @@ from xlnet.pretraining import objectives
 from xlnet.pretraining.run import PretrainingRun
 from xlnet.runs import run_document
 from xlnet.settings import presets
-from xlnet.settings.devices import DeviceSettings
 from xlnet.settings.fields import Settings
 from xlnet.settings.network import (
     CONFIG_NAME,
@@ -28,7 +27,7 @@ from xlnet.settings.network import (
     XLNetConfig,
 )
 from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.settings.training import OptimizationSettings
+from xlnet.settings.training import DeviceSettings, OptimizationSettings
 from xlnet.support import files
 from xlnet.support.errors import UserError, wrong
 
