@@ -18,7 +18,7 @@ from helpers import command
 from helpers.paths import ROOT
 from packaging.requirements import Requirement
 
-from xlnet.settings import presets
+from xlnet.settings.fields import presets_of, read_preset
 from xlnet.support.errors import UserError
 
 pytestmark = pytest.mark.slow
@@ -295,7 +295,7 @@ def test_presets_by_name_and_a_run(installed, place, tmp_path):
 
 def test_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    table = presets.all_of("finetune")
+    table = presets_of("finetune")
     assert {name.removesuffix("-base") for name in table} == {
         each.get("task_name", "tiny") for each in table.values()
     }
@@ -306,9 +306,9 @@ def test_names(tmp_path, monkeypatch):
         ("model", "model_config_path", "base"),
     ):
         table = json.loads((ROOT / "configs" / f"{kind}.json").read_text("utf-8"))
-        assert presets.read(name, role, kind) == table[name]
+        assert read_preset(name, role, kind) == table[name]
     pathlib.Path("large").write_text("{}")  # a file is
-    assert presets.read("large", "model_config_path", "model") == {}
+    assert read_preset("large", "model_config_path", "model") == {}
     for name in ("../x.json", "huge"):
         with pytest.raises(UserError, match=f"'{name}', expected a file, or one of"):
-            presets.read(name, "model_config_path", "model")
+            read_preset(name, "model_config_path", "model")

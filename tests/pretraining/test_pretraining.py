@@ -18,7 +18,7 @@ from xlnet.corpus.manifest import Manifest
 from xlnet.engine import loop, progress
 from xlnet.engine.devices import Devices
 from xlnet.pretraining.held_out import outputs
-from xlnet.settings import presets
+from xlnet.settings.fields import presets_of
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import DeviceSettings, OptimizationSettings
@@ -284,7 +284,7 @@ def test_what_stops_a_run(wrong):
 # ---- presets
 
 
-@pytest.mark.parametrize("name, settings", presets.all_of("pretrain").items())
+@pytest.mark.parametrize("name, settings", presets_of("pretrain").items())
 def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, name, settings):
     """Up to the first step: its settings fit each other, and records of the shape that it names."""
     preset = dict(settings)

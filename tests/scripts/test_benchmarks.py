@@ -12,7 +12,7 @@ from helpers.matmuls import operations_of
 from helpers.paths import ROOT
 from work import WORKS
 
-from xlnet.settings import presets
+from xlnet.settings.fields import presets_of
 from xlnet.settings.network import XLNetConfig
 from xlnet.support.errors import UserError
 
@@ -27,7 +27,7 @@ RUN = [
 
 
 def base(**changes):
-    return dict(presets.all_of("model")["base"], **changes)
+    return dict(presets_of("model")["base"], **changes)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_operations_are_those_of_the_graph(graph, name, recompute):
 
 def test_parameters_are_those_of_the_released_models():
     assert costs.parameters(base()) == 116718336 + 32000
-    large = presets.all_of("model")["large"]
+    large = presets_of("model")["large"]
     assert costs.parameters(large) == 360268800 + 32000
 
 

@@ -5,14 +5,13 @@ import dataclasses
 import pytest
 from helpers import command
 
-from xlnet.settings import presets
-from xlnet.settings.fields import check_value
+from xlnet.settings.fields import check_value, presets_of
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks import known
 
-PRESETS = presets.all_of("finetune")
+PRESETS = presets_of("finetune")
 PRESETS.pop("tiny")  # for any task
 FIELDS = {
     field.name: field
@@ -41,9 +40,9 @@ def test_presets():
         assert (
             preset["train_steps"] % preset["save_steps"] == 0 or "eval_steps" in preset
         )
-    for name, preset in presets.all_of("pretrain").items():
+    for name, preset in presets_of("pretrain").items():
         if not name.startswith("ablation/"):
-            assert preset["model_config_path"] in presets.all_of("model")
+            assert preset["model_config_path"] in presets_of("model")
 
 
 def test_the_programs_take_the_presets(tmp_path, monkeypatch):

@@ -13,12 +13,12 @@ from typing import Any, Callable, NoReturn
 
 from absl import flags
 
-from xlnet.settings import presets
 from xlnet.settings.fields import (
     REQUIRED,
     HelpGroup,
     Settings,
     check_value,
+    read_preset,
     setting_type,
 )
 from xlnet.support import errors, files
@@ -105,7 +105,7 @@ def command(
                 sys.exit(0)
             given = _parse(values, fields, positional)
             if values.config:
-                preset = presets.read(values.config, "config", preset_table)
+                preset = read_preset(values.config, "config", preset_table)
                 given |= _take_preset(values, preset, given, fields, elsewhere)
             # Where the result goes to the standard output, the log does not.
             if "output" in values and files.is_standard_output(values.output):

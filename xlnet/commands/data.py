@@ -1,17 +1,23 @@
-"""Pretraining data: records of text, by processes or with Apache Beam; merged, verified."""
+"""Pretraining data: records of text, by processes or with Apache Beam; merged, verified. A sample
+of text to try everything on."""
 
 import dataclasses
 import logging
+import os
 import shlex
+import zipfile
 from typing import TYPE_CHECKING
 
 from xlnet.commands import cli, pretrain
 from xlnet.settings.data import CorpusSettings
 from xlnet.settings.fields import HelpGroup, Settings, required, setting
+from xlnet.support import files
 from xlnet.support.errors import wrong
 
 if TYPE_CHECKING:
     from xlnet.corpus import preparation
+
+SAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sample.zip")
 
 
 class BeamSettings(Settings, help_group=HelpGroup.DEVICES):
@@ -29,6 +35,12 @@ class RecordsSettings(Settings):
     input: str = required(
         "directory of records; to merge them, the one that was --save_dir of all tasks",
     )
+
+
+class SampleSettings(Settings):
+    """xlnet sample: where to."""
+
+    output: str = required("directory for the sample")
 
 
 def make() -> None:
@@ -163,3 +175,24 @@ def verify() -> None:
 
         Manifest.read(settings.input, "input").verify(settings.input, "input")
         print(f"records in {settings.input} agree with their checksums")
+
+
+def sample() -> None:
+    """Writes a sample to try everything on: text to pretrain on, and a classification set.
+
+    Both are the documentation of Python 3.11.7, which `sample.zip` next to this file contains with
+    its licence, so that all computers have the same text. pretrain/: the language reference and the
+    docstrings of the standard library, 5 % of the documents in heldout.txt. classify/: docstrings
+    with their package as the label; few to train on, so that pretraining matters, and many to
+    evaluate on.
+
+    Examples:
+      xlnet sample --output=text
+    """
+    with cli.command(SampleSettings, about=sample.__doc__) as line:
+        settings: SampleSettings = line.settings[0]
+        with zipfile.ZipFile(SAMPLE) as archive:
+            for name in archive.namelist():
+                path = os.path.join(settings.output, name)
+                files.write_text(path, archive.read(name).decode("utf-8"))
+                print(f"written: {path}")

@@ -12,7 +12,7 @@ from xlnet.settings.pretraining import (
     PretrainingSettings,
     SamplingSettings,
 )
-from xlnet.support import errors, own_modules, system
+from xlnet.support import errors, system
 from xlnet.support.errors import wrong
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def inspect() -> None:
         from xlnet.corpus.tokenizer import Tokenizer
         from xlnet.pretraining import objectives, resolve
 
-        own_modules.load(settings.own_module)
+        system.import_own_module(settings.own_module)
         if not objectives.find(settings.objective).samples_targets:
             found = f"{settings.objective}, which chooses its own targets"
             raise wrong("objective", found, "permutation")
@@ -165,7 +165,7 @@ def masks() -> None:
         from xlnet.plots import masks as plots
         from xlnet.pretraining import resolve
 
-        own_modules.load(settings.own_module)
+        system.import_own_module(settings.own_module)
         tokenizer = Tokenizer(settings.spiece_model_file)
         shown = dataclasses.replace(
             settings,

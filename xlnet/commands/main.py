@@ -50,7 +50,7 @@ plot curves | plot.curves | learning curves of one or several runs
 plot attention | plot.attention | attention of a network in a text
 
 Trying it
-sample | sample.run | write sample texts for all of the above
+sample | data.sample | write sample texts for all of the above
 """
 COMMANDS: dict[str, Command] = {}
 for _line in _TABLE.splitlines():

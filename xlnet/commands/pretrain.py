@@ -13,7 +13,7 @@ from xlnet.commands import cli
 from xlnet.settings.network import ArchitectureSettings, NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import DeviceSettings, OptimizationSettings
-from xlnet.support import own_modules, system
+from xlnet.support import system
 
 # Also of the presets of `configs/` for which sequences are made and inspected.
 GROUPS = (
@@ -37,7 +37,7 @@ def run() -> None:
         from xlnet.engine import best_checkpoint, loop
         from xlnet.pretraining import held_out, resolve
 
-        own_modules.load(settings.own_module)
+        system.import_own_module(settings.own_module)
         run = resolve.resolve(
             settings, architecture, network, optimization, device, line.given
         )

@@ -17,7 +17,7 @@ from xlnet.corpus import record_files
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import TaskSettings
-from xlnet.support import files, own_modules
+from xlnet.support import files, system
 from xlnet.support.errors import wrong
 from xlnet.tasks.files import forms, parsing
 from xlnet.tasks.task import Row, expand_split, splits_of
@@ -38,7 +38,7 @@ CUT_WORDS = "the rows are cut; see --max_seq_length (of questions: --max_query_l
 
 def own_code(settings: TaskSettings) -> list[str]:
     """The digest of the file of `own_module`, on which records depend; [] without one."""
-    module = own_modules.load(settings.own_module)
+    module = system.import_own_module(settings.own_module)
     return [files.sha256(module["__file__"])] if module else []
 
 

@@ -19,8 +19,7 @@ from xlnet.engine.devices import Devices
 from xlnet.pretraining import objectives
 from xlnet.pretraining.run import PretrainingRun
 from xlnet.runs import run_document
-from xlnet.settings import presets
-from xlnet.settings.fields import Settings
+from xlnet.settings.fields import Settings, read_preset
 from xlnet.settings.network import (
     CONFIG_NAME,
     NetworkSettings,
@@ -235,7 +234,7 @@ def choose_architecture(
         kept = os.path.join(weights, CONFIG_NAME)
         path = kept if os.path.exists(kept) else None
     if path:
-        values = presets.read(path, "model_config_path", "model")
+        values = read_preset(path, "model_config_path", "model")
     elif given:
         values = dict(_ARCHITECTURE_DEFAULTS)
     else:

@@ -1,9 +1,11 @@
-"""How a setting is declared and checked: name, type, default, meaning [unit], allowed values."""
+"""How a setting is declared and checked: name, type, default, meaning [unit], allowed values; and
+the presets, settings of runs and architectures that come with the library, by name."""
 
 import dataclasses
 import enum
 import math
 import operator
+import os
 import types
 import typing
 from collections.abc import Sequence
@@ -11,6 +13,7 @@ from typing import Any, Literal, Optional, Union
 
 from typing_extensions import dataclass_transform
 
+from xlnet.support import files
 from xlnet.support.errors import wrong
 
 REQUIRED = object()  # in place of the default of a setting that must be given
@@ -187,3 +190,35 @@ class Settings:
             value = getattr(self, field.name)
             if value is not None:
                 check_limits(field, value)
+
+
+# ---- presets
+
+
+def read_preset(name: str, role: str, table: str) -> dict[str, Any]:
+    """The settings of a JSON file, which takes precedence, or of a preset.
+
+    Args:
+      name: the path of the file, or the name of a preset.
+      role: the flag, for errors.
+      table: where a preset is searched, as of `presets_of`.
+    """
+    if os.path.isfile(name) or files.is_remote(name):
+        values = files.read_json(name, role)
+        return values.get("resolved", values)  # those of a run.json, or a preset
+    found = presets_of(table)
+    if name not in found:
+        expected = f"a file, or one of the presets {', '.join(found)}"
+        raise wrong(role, f"'{name}'", expected)
+    return found[name]
+
+
+def presets_of(table: str) -> dict[str, Any]:
+    """The presets by name of a file of `configs/`: "model", architectures; "pretrain" or
+    "finetune", runs."""
+    # The folder is inside an installed package; in the repository it is next to the package.
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    home = os.path.join(package, "configs")
+    if not os.path.isdir(home):
+        home = os.path.join(os.path.dirname(package), "configs")
+    return files.read_json(os.path.join(home, table + ".json"), "presets")

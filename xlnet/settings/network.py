@@ -4,12 +4,12 @@ import dataclasses
 import os
 from typing import Any, Optional, Union
 
-from xlnet.settings import presets
 from xlnet.settings.fields import (
     HelpGroup,
     Settings,
     check_limits,
     check_value,
+    read_preset,
     required,
     same_as,
     setting,
@@ -59,7 +59,7 @@ class XLNetConfig:
             values = {key: getattr(FLAGS, key) for key in ARCHITECTURE_KEYS}
         elif json_path is not None:
             source = f"model config {json_path}"
-            values = presets.read(os.fspath(json_path), "model config", "model")
+            values = read_preset(os.fspath(json_path), "model config", "model")
         for key in values:
             if key not in ARCHITECTURE_KEYS:
                 raise wrong(source, f"'{key}'", f"only {', '.join(ARCHITECTURE_KEYS)}")

@@ -1,9 +1,11 @@
-"""A process and its system: a silent import of TensorFlow, cores, locks of directories."""
+"""A process and its system: imports of TensorFlow and of modules of a user, cores, locks of
+directories."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import importlib
 import importlib.metadata
 import importlib.util
 import logging
@@ -14,9 +16,10 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from typing import IO
+from typing import IO, Any
 
-from xlnet.support.errors import UserError
+from xlnet.support import files
+from xlnet.support.errors import UserError, wrong
 
 _log = logging.getLogger(__name__)
 
@@ -72,6 +75,46 @@ def _without_keras() -> Iterator[None]:
         yield
     finally:
         del os.environ[name]
+
+
+# ---- a module of a user, which registers own parts: task types, objectives, orders
+
+
+def import_own_module(module: str | None) -> dict[str, Any]:
+    """Imports FILE.py or the name of an installed module, that of --own_module; returns its
+    variables, {} without a module. The directory of FILE.py is searched for what it imports, and
+    stays in `sys.path`.
+
+    Raises:
+      UserError: there is no such file, it raises an error, another module has its name, or it was
+        changed after it had been imported: Python imports it once, and its parts may be in use.
+    """
+    if not module:
+        return {}
+    flag = "own_module"
+    name, is_file = module, module.endswith(".py")
+    if is_file:
+        files.require_file(module, flag)
+        directory, name = os.path.split(os.path.abspath(module[: -len(".py")]))
+        if directory not in sys.path:
+            sys.path.insert(0, directory)
+    try:
+        found = importlib.import_module(name)
+    except Exception as e:
+        raise UserError(
+            f"{flag}: {module} cannot be imported: {type(e).__name__}: {e}"
+        ) from e
+    if is_file:
+        if not os.path.samefile(module, found.__file__ or os.devnull):
+            another = f"another module {name}, {found.__file__}"
+            raise wrong(flag, another, f"{module}, under a name of its own")
+        # What was imported is remembered in the module itself, which Python keeps.
+        digest = files.sha256(module)
+        imported = vars(found).setdefault("__sha256__", digest)
+        if imported != digest:
+            changed = f"{module}, changed since this process imported it"
+            raise wrong(flag, changed, "a new process; in a notebook, a restart")
+    return vars(found)
 
 
 # ---- the cores of a job or a container

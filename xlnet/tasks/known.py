@@ -16,7 +16,7 @@ import re
 from typing import Any
 
 from xlnet.settings.finetuning import names_in
-from xlnet.support import own_modules
+from xlnet.support import system
 from xlnet.support.errors import wrong
 from xlnet.tasks.contract import (
     Classification,
@@ -108,7 +108,7 @@ def load(module: str | None) -> list[type[Task]]:
     """Imports `module`, FILE.py or the name of an installed one; returns its variables that are
     task types which it registers, of which it must have one. None: imports nothing."""
     own = []
-    for part in own_modules.load(module).values():
+    for part in system.import_own_module(module).values():
         is_type = isinstance(part, type) and part in TASK_TYPES.values()
         if is_type and not is_built_in(part):
             own.append(part)
