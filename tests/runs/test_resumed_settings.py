@@ -66,7 +66,7 @@ def document(directory, groups, **digests):
         str(directory / "run.json"),
         "xlnet x",
         run_document.values_of(groups),
-        read=digests,
+        digests=digests,
     )
 
 

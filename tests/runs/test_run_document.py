@@ -32,7 +32,7 @@ def document_of(directory, contents=RECORDS, **changes):
         str(directory / "run.json"),
         "xlnet pretrain",
         run_document.values_of(groups_of(**changes)),
-        read=contents,
+        digests=contents,
     )
 
 

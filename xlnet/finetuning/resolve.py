@@ -147,11 +147,11 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
     )
     resolved["spiece_model_file"] = os.path.join(settings.model_dir, SPIECE_NAME)
     resolved["model_config_path"] = os.path.join(settings.model_dir, CONFIG_NAME)
-    read = {
+    digests = {
         "train": [files.digest_of(path) for path in data.files_read("train")],
         "code": own_code(settings),
     }
-    document = dataclasses.replace(run.document, resolved=resolved, read=read)
+    document = dataclasses.replace(run.document, resolved=resolved, digests=digests)
     run_document.check_resumed(
         document, model.config, data.tokenizer, settings.allow_changes
     )

@@ -97,7 +97,7 @@ def resolve(
         settings.program,
         resolved,
         text=run_document.text_of(tokenizer),
-        read=digests,
+        digests=digests,
     )
 
     fused_attention = None

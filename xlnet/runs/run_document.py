@@ -63,7 +63,7 @@ grad_accum_steps train_steps epochs warmup_steps save_steps max_save do_train ta
 do_predict max_seq_length long_document init_checkpoint spiece_model_file model_config_path
 precision use_bfloat16 device
 """.split()
-# Entries of `read`, and what they are.
+# Entries of `RunDocument.digests`, and what they are of.
 _CONTENT = {
     "train": "the files to train on (--data_dir or --train_file)",
     "code": "the files of an own task type (--own_module)",
@@ -86,7 +86,8 @@ class RunDocument:
         architecture, in place of the path of its file.
       task: what a fine-tuned model does, see `task_settings.describe_task`; None: only pretrained.
       text: the vocabulary and how text is cleaned, see `text_of`.
-      read: digests of the files that the run trains on, by what they are for.
+      digests: SHA-256 of the content of the files that the run trains on, by what they are for, a
+        key of `_CONTENT`. The section `read` of the file.
     """
 
     path: str
@@ -94,7 +95,7 @@ class RunDocument:
     resolved: dict[str, Any]
     task: dict[str, Any] | None = None
     text: dict[str, Any] = dataclasses.field(default_factory=dict)
-    read: dict[str, Any] = dataclasses.field(default_factory=dict)
+    digests: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def directory(self) -> str:
@@ -133,11 +134,12 @@ def read(directory: str) -> RunDocument | None:
     may_be_none = ("program", "task")
     sections: dict[str, Any] = {}
     for field in dataclasses.fields(RunDocument)[1:]:
-        if field.name not in values:
+        key = "read" if field.name == "digests" else field.name
+        if key not in values:
             continue
-        value, kind = values[field.name], str if field.name == "program" else dict
-        if not (isinstance(value, kind) or value is None and field.name in may_be_none):
-            raise wrong(f"{path}: {field.name}", f"{value!r:.80}", kind.__name__)
+        value, kind = values[key], str if key == "program" else dict
+        if not (isinstance(value, kind) or value is None and key in may_be_none):
+            raise wrong(f"{path}: {key}", f"{value!r:.80}", kind.__name__)
         sections[field.name] = value
     if "program" not in sections or "resolved" not in sections:
         raise wrong(path, "one of them or none", "program and resolved")
@@ -171,6 +173,7 @@ def write(
         tokenizer.save(os.path.join(directory, SPIECE_NAME))
     values = dataclasses.asdict(document)
     del values["path"]
+    values["read"] = values.pop("digests")
     files.write_json(
         path_in(directory), {"format": FORMAT, "version": xlnet.__version__, **values}
     )
@@ -347,7 +350,7 @@ def differences(before: RunDocument, now: RunDocument) -> list[str]:
     of them has read is no difference."""
     found = []
     for name, what in _CONTENT.items():
-        was, mine = before.read.get(name), now.read.get(name)
+        was, mine = before.digests.get(name), now.digests.get(name)
         if was and mine and was != mine:
             found.append(f"{what} have other content")
     return found

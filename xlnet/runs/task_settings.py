@@ -271,7 +271,7 @@ def _is_train_file(settings: TaskSettings, document: RunDocument) -> bool:
     trained = resolved.get("train_file") or resolved.get("data_dir") or ""
     if os.path.exists(trained) and os.path.samefile(trained, settings.data_dir):
         return True
-    return document.read.get("train") == [files.digest_of(settings.data_dir)]
+    return document.digests.get("train") == [files.digest_of(settings.data_dir)]
 
 
 def describe_task(settings: FineTuningSettings, task: Task) -> dict[str, Any]:
