@@ -180,9 +180,8 @@ def write_cache(folder):
 
 def read_cache(folder):
     """As a run that finds the records of an earlier one."""
-    found = write_cache(folder)
-    records = record_files.EqualRecords(found.path)
-    return list(map(records.read, range(found.count)))
+    records = record_files.EqualRecords(write_cache(folder))
+    return list(map(records.read, range(len(records))))
 
 
 def make_theirs(folder):

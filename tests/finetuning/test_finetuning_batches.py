@@ -22,7 +22,7 @@ def path(tmp_path_factory):
     tokenizer = Tokenizer(train_tiny_model(directory / "tiny.model"))
     lengths = np.random.RandomState(0).permutation(ROWS) % 12
     rows = [Row("", (("the cat " * (1 + length), None),), "0") for length in lengths]
-    return write_records(directory, rows, tokenizer, Layout(LENGTH)).path
+    return write_records(directory, rows, tokenizer, Layout(LENGTH))
 
 
 def read(path, count=None, **how):
@@ -34,7 +34,6 @@ def read(path, count=None, **how):
             path,
             record_files.finetuning_features(LENGTH, CLASS, 1),
             row_length=LENGTH,
-            num_examples=ROWS,
             **how,
         )
         batch = tf.data.make_one_shot_iterator(batches).get_next()
@@ -121,7 +120,6 @@ def test_a_file_of_any_size_is_shuffled_whole(tmp_path):
                 path,
                 layout,
                 row_length=length,
-                num_examples=rows,
                 batch_size=batch_size,
                 shuffle_seed=1,
             )
@@ -163,7 +161,6 @@ def test_replicas_take_a_batch_in_parts(path):
                 path,
                 record_files.finetuning_features(LENGTH, CLASS, 1),
                 row_length=LENGTH,
-                num_examples=ROWS,
                 batch_size=4,
                 shuffle_seed=3,
             ),

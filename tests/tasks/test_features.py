@@ -14,7 +14,8 @@ from helpers.tasks import write_records
 from helpers.vocabulary import train_tiny_model
 
 from xlnet.corpus import record_files
-from xlnet.corpus.record_files import Feature
+from xlnet.corpus.input_pipeline import finetuning_batches
+from xlnet.corpus.record_files import EqualRecords, Feature
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.finetuning.data import CUT_WORDS
 from xlnet.support.errors import UserError
@@ -190,12 +191,13 @@ def _read(path, max_seq_length, label_features=CLASS, num_choices=1):
 def test_records_hold_the_features(tiny, tmp_path):
     task = TASKS["cola"]
     made = write_records(tmp_path, _rows(5), tiny, Layout(16))
-    read = _read(made.path, 16)
+    read = _read(made, 16)
     arrays, _, _ = task.encode(_rows(5), tiny, Layout(16))
     for name, expected in arrays.items():
         assert read[name].tolist() == expected.tolist()
-    assert read["is_real_example"].tolist() == [1] * 5 and made.count == 5
-    assert list(tmp_path.iterdir()) == [pathlib.Path(made.path)]
+    assert read["is_real_example"].tolist() == [1] * 5
+    assert len(EqualRecords(made)) == 5
+    assert list(tmp_path.iterdir()) == [pathlib.Path(made)]
 
 
 def test_windows_are_records_of_their_own(tiny, tmp_path):
@@ -205,8 +207,10 @@ def test_windows_are_records_of_their_own(tiny, tmp_path):
     how = rows, tiny, Layout(16, long_document="sliding"), TASKS["sts-b"]
     made = write_records(tmp_path, *how)
     layout = TASKS["sts-b"].features(16)
-    labels = _read(made.path, 16, label_features=layout)["label_ids"].tolist()
-    assert made.count == len(labels) > 3 and list(dict.fromkeys(labels)) == [1, 4, 2]
+    labels = _read(made, 16, label_features=layout)["label_ids"].tolist()
+    assert len(EqualRecords(made)) == len(labels) > 3 and list(
+        dict.fromkeys(labels)
+    ) == [1, 4, 2]
     assert labels.count(1) < labels.count(4)
     assert write_records(tmp_path, *how) == made
 
@@ -218,20 +222,20 @@ def test_scores_labels_and_choices_in_records(tiny, tmp_path):
         (mine, ("b",), (2,), [0, 1]),
     ):
         row = Row("", (("the cat", "a mat"),), label)
-        path = write_records(tmp_path, [row], tiny, Layout(16), task).path
+        path = write_records(tmp_path, [row], tiny, Layout(16), task)
         features = (Feature("label_ids", shape, "float"),)
         read = _read(path, 16, label_features=features)
         assert read["label_ids"].tolist() == [expected]
     row = Row("", (("the cat", "a mat"), ("the cat", "old rivers")), "1")
     two = TASK_TYPES["multiple_choice"]("mine", Columns(), ("0", "1"), ())
-    path = write_records(tmp_path, [row], tiny, Layout(16), two).path
+    path = write_records(tmp_path, [row], tiny, Layout(16), two)
     assert _read(path, 16, num_choices=2)["input_ids"].shape == (1, 32)
 
 
 def test_records_are_found_again_by_content(tiny, tmp_path):
     def made(rows=_rows(3), tokenizer=tiny, length=16, labels=("0", "1")):
         task = dataclasses.replace(TASKS["cola"], labels=labels)
-        path = write_records(tmp_path, rows, tokenizer, Layout(length), task).path
+        path = write_records(tmp_path, rows, tokenizer, Layout(length), task)
         return pathlib.Path(path)
 
     path = made()
@@ -249,10 +253,12 @@ def test_records_are_found_again_by_content(tiny, tmp_path):
 
 
 def test_damaged_records_are_refused(tiny, tmp_path):
-    path = pathlib.Path(write_records(tmp_path, _rows(3), tiny, Layout(16)).path)
+    path = pathlib.Path(write_records(tmp_path, _rows(3), tiny, Layout(16)))
     path.write_bytes(path.read_bytes()[:-1])
+    found = write_records(tmp_path, _rows(3), tiny, Layout(16))
+    assert found == str(path)
     with pytest.raises(UserError, match=re.escape(f"{path}: found")):
-        write_records(tmp_path, _rows(3), tiny, Layout(16))
+        finetuning_batches(found, (), batch_size=1, row_length=16, shuffle_seed=0)
 
 
 def test_what_is_lost_of_the_texts_is_noted_where_they_are_written(

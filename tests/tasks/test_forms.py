@@ -244,7 +244,7 @@ def test_all_forms_of_a_table_give_the_same_rows_and_records(tmp_path):
                 encoding.Layout(16),
                 task,
             )
-            written.add(Path(made.path).read_bytes())
+            written.add(Path(made).read_bytes())
         assert all(each == read[0] for each in read) and len(written) == 1
         assert [row.label for row in read[0]] == [label for _, label, _ in rows]
 

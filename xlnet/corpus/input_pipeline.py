@@ -202,7 +202,6 @@ def finetuning_batches(
     *,
     batch_size: int,
     row_length: int,
-    num_examples: int,
     shuffle_seed: int,
     start_step: int = 0,
     multiple: int = 8,
@@ -219,7 +218,6 @@ def finetuning_batches(
       features: of a record.
       batch_size: examples of a batch.
       row_length: T, tokens of one choice.
-      num_examples: in the file.
       shuffle_seed: of the order.
       start_step: batches to leave out.
       multiple: batches are as long as their longest example, rounded up to a multiple of this
@@ -232,10 +230,10 @@ def finetuning_batches(
     """
     # The examples of a pool are sorted by length, so that batches need little padding. A pool is
     # not larger than the file, so that no batch has an example twice, see `_shuffled_pools`.
-    pool_batches = max(1, min(POOL_BATCHES, num_examples // batch_size))
+    records = record_files.EqualRecords(path)
+    pool_batches = max(1, min(POOL_BATCHES, len(records) // batch_size))
     size = pool_batches * batch_size
     first_pool, rest = divmod(start_step, pool_batches)
-    records = record_files.EqualRecords(path)
 
     def read_pools() -> Iterator[tuple[np.ndarray, np.ndarray]]:
         pools = _shuffled_pools(len(records), size, shuffle_seed)

@@ -3,7 +3,6 @@ record files, which later runs find and use again."""
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import hashlib
 import json
@@ -23,9 +22,6 @@ from xlnet.tasks.files import forms, parsing
 from xlnet.tasks.task import Row, expand_split, splits_of
 
 _log = logging.getLogger(__name__)
-
-# path: of the TFRecord file. count: of its records.
-Records = collections.namedtuple("Records", "path count")
 
 _NOTED = 0.01  # a larger ratio of unknown pieces or of cut rows is warned of
 # Part of the name of a record file: to be raised whenever the same text gives other arrays.
@@ -122,10 +118,10 @@ class TaskData:
 
     # -- training: rows to records
 
-    def records(self, rows: Sequence[Row]) -> Records:
-        """The records of the rows to train on, in a file named after its content, unless it is
-        there already: `<output_dir>/<task>.train.<hash>.tfrecord`. Where it is written, warns if
-        the vocabulary or the length lose much of the text."""
+    def records(self, rows: Sequence[Row]) -> str:
+        """The path of the TFRecord file with the records of the rows to train on, which is named
+        after its content: `<output_dir>/<task>.train.<hash>.tfrecord`. Unless it is there already,
+        writes it, and warns if the vocabulary or the length lose much of the text."""
         task, tokenizer, layout = self._task, self.tokenizer, self._layout
         features = self.features()
         # The name has a hash of everything that the content depends on.
@@ -148,11 +144,11 @@ class TaskData:
         path = os.path.join(self._settings.output_dir, name)
 
         if os.path.exists(path):  # an earlier run has written it
-            return Records(path, len(record_files.EqualRecords(path)))
+            return path
 
         largest = max(tokenizer.vocab_size, 1 << 14)
         to_bytes = record_files.ExampleBytes(features, largest)
-        count = pieces = unknown = cut = 0
+        pieces = unknown = cut = 0
         # Records are written as they are made, under another name until all are there.
         with files.writing(path) as f:
             for begin in range(0, len(rows), _ROWS_AT_ONCE):
@@ -164,16 +160,14 @@ class TaskData:
                 is_special = np.isin(ids, [tokenizer.sep_id, tokenizer.cls_id])
                 pieces += np.count_nonzero(~is_special)
                 unknown += np.count_nonzero(ids == tokenizer.unk_id)
-                serialized = to_bytes.encode(arrays)
-                count += len(serialized)
-                f.writelines(map(record_files.frame, serialized))
+                f.writelines(map(record_files.frame, to_bytes.encode(arrays)))
         if unknown > _NOTED * pieces:
             what = "of the pieces are unknown to the vocabulary; is it one of this language?"
             _log.warning("note: train: %.1f %% %s", 100 * unknown / pieces, what)
         if cut > _NOTED * len(rows):
             ratio = 100 * cut / len(rows)
             _log.warning("note: train: %.1f %% of %s", ratio, CUT_WORDS)
-        return Records(path, count)
+        return path
 
     def features(self) -> tuple:
         """Those of a record to train on."""

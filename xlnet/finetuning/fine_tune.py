@@ -61,7 +61,7 @@ def fine_tune(
                 lower_is_better=task.lower_is_better,
             )
             evaluates = bool(training.settings.eval_steps)
-            with errors.translated_errors(records=training.records.path):
+            with errors.translated_errors(records=training.records):
                 loop.fit(training, selection, evaluator if evaluates else None)
             evaluator.keep_threshold(selection.best() or {})
             # A signal still means that the run is not done.

@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Collection
 
+from xlnet.corpus import record_files
 from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
 from xlnet.engine import best_checkpoint, checkpoint, devices
 from xlnet.finetuning.data import TaskData, note_repeated_texts, own_code
@@ -93,7 +94,8 @@ def make_records(settings: SpanSettings) -> None:
     tuned = FineTunedTask(task_settings.task_of_run(settings, before), settings)
     data = TaskData(tuned, tokenizer)
     rows = data.to_train()
-    path, count = data.records(rows)
+    path = data.records(rows)
+    count = len(record_files.EqualRecords(path))
     _log.info("train: %d rows, %d records: %s", len(rows), count, path)
 
 

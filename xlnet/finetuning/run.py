@@ -19,7 +19,7 @@ from xlnet.engine import optimizer
 from xlnet.engine.devices import Devices, mean_over_replicas, replica_index
 from xlnet.engine.estimator import EstimatorSpec, TrainingRun
 from xlnet.engine.optimizer import layer_of
-from xlnet.finetuning.data import Records, TaskData
+from xlnet.finetuning.data import TaskData
 from xlnet.finetuning.model import TaskModel
 from xlnet.model import ops, stateless_random
 from xlnet.model.ops import Tensors
@@ -60,13 +60,13 @@ class FineTuningRun(TaskRun, TrainingRun):
     Attributes, besides those of `TaskRun` and `TrainingRun`:
       settings: of the task, and of the run.
       rows: to train on.
-      records: of these rows.
+      records: the path of the TFRecord file of these rows.
       class_weights: floats [L], weights of the examples by their label; None: all 1.
     """
 
     settings: FineTuningSettings
     rows: Sequence[Row]
-    records: Records
+    records: str
     class_weights: list[float] | None
 
     # -- the step
@@ -126,13 +126,12 @@ class FineTuningRun(TaskRun, TrainingRun):
         if self.devices.xla:
             multiple = compiled_multiple(length, multiple)
         return input_pipeline.finetuning_batches(
-            self.records.path,
+            self.records,
             self.data.features(),
             row_length=length,
             multiple=multiple,
             pads=padding.side,
             token_features=padding.token_features,
-            num_examples=self.records.count,
             batch_size=self.settings.train_batch_size,
             shuffle_seed=self.settings.seed,
             start_step=start,
