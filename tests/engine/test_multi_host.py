@@ -121,7 +121,7 @@ def test_one_machine_ignores_the_cluster(monkeypatch, caplog):
     """As where a task is fine-tuned, or a model loaded."""
     caplog.set_level("INFO")
     monkeypatch.setenv("TF_CONFIG", OF_TFJOB["TF_CONFIG"])
-    devices = connect(DeviceSettings(device="cpu").on_one_machine())
+    devices = connect(DeviceSettings(device="cpu", num_hosts=1))
     assert (devices.hosts, devices.replicas) == (1, 1) and "TF_CONFIG" not in os.environ
     assert caplog.messages == ["note: TF_CONFIG is ignored: this runs on one machine"]
 

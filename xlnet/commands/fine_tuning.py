@@ -79,10 +79,11 @@ def _run(group: type[TaskSettings], about: str | None) -> None:
         preset_table="finetune",
         elsewhere=(DeviceSettings,),  # a preset may have them, without effect
     ) as line:
-        settings, network, optimization, device = line.settings
+        settings, network, optimization, on_machine = line.settings
         system.import_tensorflow()
         from xlnet.finetuning.fine_tune import fine_tune
 
+        device = DeviceSettings(**vars(on_machine), num_hosts=1)
         if "use_tpu" in line.given:  # as on the original's command lines for TPUs
             device = dataclasses.replace(device, num_core_per_host=1)
-        fine_tune(settings, network, optimization, device.devices(), line.given)
+        fine_tune(settings, network, optimization, device, line.given)

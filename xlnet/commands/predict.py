@@ -136,7 +136,7 @@ def run(settings: Any, **given: Any) -> None:
         chosen,
         NetworkSettings(precision=settings.precision),
         OptimizationSettings(),
-        DeviceSettings(device=settings.device).on_one_machine(),
+        DeviceSettings(device=settings.device, num_hosts=1),
         names,
     )
 

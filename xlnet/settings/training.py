@@ -1,6 +1,5 @@
 """Settings of all training: directory, steps, batches, learning rate, optimizer, devices."""
 
-import dataclasses
 import math
 from typing import Optional
 
@@ -149,7 +148,7 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
 
 
 class TaskDeviceSettings(Settings, help_group=HelpGroup.DEVICES, belongs_to=None):
-    """Where fine-tuning runs: on one machine."""
+    """Where fine-tuning runs: on one machine, which is `DeviceSettings` with num_hosts=1."""
 
     num_core_per_host: int = setting(
         1,
@@ -167,10 +166,6 @@ class TaskDeviceSettings(Settings, help_group=HelpGroup.DEVICES, belongs_to=None
         "fine-tuning batches then have at most six lengths",
         HelpGroup.SPEED,
     )
-
-    def devices(self) -> "DeviceSettings":
-        """These settings as of pretraining, which has more of them."""
-        return DeviceSettings(**dataclasses.asdict(self), num_hosts=1)
 
 
 class DeviceSettings(TaskDeviceSettings, help_group=HelpGroup.DEVICES, belongs_to=None):
@@ -192,9 +187,3 @@ class DeviceSettings(TaskDeviceSettings, help_group=HelpGroup.DEVICES, belongs_t
         "Triton is installed and the run has one H100 or H200",
         HelpGroup.SPEED,
     )
-
-    def on_one_machine(self) -> "DeviceSettings":
-        """These settings for what runs on GPUs or the CPU of one machine: all but pretraining."""
-        return dataclasses.replace(
-            self, use_tpu=False, num_hosts=1, fused_attention=False
-        )
