@@ -73,7 +73,10 @@ def test_a_picture(runs, tmp_path):
 @pytest.mark.parametrize(
     "flags, message",
     [
-        (["--text=the", "--output=a.png", "--layers=1,4"], "layers: found '4'"),
+        (
+            ["--text=the", "--output=a.png", "--layers=1,4"],
+            "layers: found [1, 4], expected a list",
+        ),
         (
             ["--text=" + 513 * "the ", "--output=a.png"],
             "text: found 513 pieces, expected 1 to 512",

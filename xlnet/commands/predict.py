@@ -5,36 +5,34 @@ import os
 from typing import Any, Optional
 
 from xlnet.commands import cli
-from xlnet.settings import finetuning
 from xlnet.settings.fields import required, same_as, setting
+from xlnet.settings.finetuning import ClassifierSettings, FormSettings, TaskSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import RUN_NAME, DeviceSettings, OptimizationSettings
 from xlnet.support import system
 from xlnet.support.errors import wrong
 
 
-class FileSettings(finetuning.FormSettings):
+class FileSettings(FormSettings):
     """Which model, how a file is read, and where the model runs."""
 
     model_dir: str = required("directory of the fine-tuned model")
-    own_module: Optional[str] = same_as(finetuning.TaskSettings, "own_module")
+    own_module: Optional[str] = same_as(TaskSettings, "own_module")
     # Columns of the file that are not called as in training.
     text_a_column: Optional[str] = same_as(
-        finetuning.ClassifierSettings, "text_a_column", default=None
+        ClassifierSettings, "text_a_column", default=None
     )
-    text_b_column: Optional[str] = same_as(
-        finetuning.ClassifierSettings, "text_b_column", default=None
-    )
+    text_b_column: Optional[str] = same_as(ClassifierSettings, "text_b_column")
     label_column: Optional[str] = same_as(
-        finetuning.ClassifierSettings, "label_column", default=None
+        ClassifierSettings, "label_column", default=None
     )
     id_column: Optional[str] = same_as(
-        finetuning.ClassifierSettings,
+        ClassifierSettings,
         "id_column",
         help="tables: column of a row's name, if not that of the training data; empty: the number "
         "of the row",
     )
-    eval_batch_size: int = same_as(finetuning.TaskSettings, "eval_batch_size")
+    eval_batch_size: int = same_as(TaskSettings, "eval_batch_size")
     device: str = same_as(DeviceSettings, "device")
     precision: Optional[str] = same_as(NetworkSettings, "precision")
 

@@ -160,8 +160,7 @@ def locked(path: str, what: str) -> Iterator[None]:
             f.flush()
             yield
         finally:
-            if _is_at(f, path):
-                os.remove(path)
+            files.remove([path])
 
 
 def _lock(path: str, what: str) -> IO[str]:
@@ -174,8 +173,9 @@ def _lock(path: str, what: str) -> IO[str]:
         f = open(path, "a+", encoding="utf-8", errors="replace")
         try:
             fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(f, path):
-                return f
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(f.fileno()), os.stat(path)):
+                    return f
         except BlockingIOError:
             if time.monotonic() > end:
                 f.seek(0)
@@ -188,12 +188,4 @@ def _lock(path: str, what: str) -> IO[str]:
             _log.warning("note: the file system of %s has no locks", path)
             return f
         f.close()
-        time.sleep(min(0.1, _GRACE / 4))
-
-
-def _is_at(f: IO[str], path: str) -> bool:
-    """Whether the path still names this open file: the previous holder removes it."""
-    try:
-        return os.path.samestat(os.fstat(f.fileno()), os.stat(path))
-    except FileNotFoundError:
-        return False
+        time.sleep(0.1)
