@@ -42,9 +42,8 @@ class TaskData:
     """The data of a task that the settings of `tuned` ask for, for a model with a tokenizer."""
 
     def __init__(self, tuned: FineTunedTask, tokenizer: Tokenizer):
-        self._settings, self._task = tuned.settings, tuned.task
+        self._settings, self._task, self._tuned = tuned.settings, tuned.task, tuned
         self.tokenizer = tokenizer
-        self._layout = tuned.layout
         self._read: dict[tuple[str, bool], Sequence[Row]] = {}
 
     # -- files
@@ -122,8 +121,8 @@ class TaskData:
         """The path of the TFRecord file with the records of the rows to train on, which is named
         after its content: `<output_dir>/<task>.train.<hash>.tfrecord`. Unless it is there already,
         writes it, and warns if the vocabulary or the length lose much of the text."""
-        task, tokenizer, layout = self._task, self.tokenizer, self._layout
-        features = self.features()
+        task, tokenizer, layout = self._task, self.tokenizer, self._tuned.layout
+        features = self._tuned.features(is_training=True)
         # The name has a hash of everything that the content depends on.
         settings = [
             _RECORDS_VERSION,
@@ -168,13 +167,6 @@ class TaskData:
             ratio = 100 * cut / len(rows)
             _log.warning("note: train: %.1f %% of %s", ratio, CUT_WORDS)
         return path
-
-    def features(self) -> tuple:
-        """Those of a record to train on."""
-        task, length = self._task, self._layout.max_seq_length
-        return record_files.finetuning_features(
-            length, task.features(length), task.num_choices(True)
-        )
 
 
 # ---- texts that occur more than once

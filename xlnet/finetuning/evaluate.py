@@ -72,14 +72,6 @@ class Evaluator:
             raise wrong("model_dir", f"no checkpoint in {model_dir}", "a trained model")
         return checkpoint.step_named(prefix), prefix
 
-    def _checkpoints(self) -> list[tuple[int, str]]:
-        """(step, prefix) of the checkpoints to evaluate, the newest last."""
-        found = [self._best()]
-        if self._settings.eval_all_ckpt:
-            # The checkpoint that best/ is of may have been removed, as only the last ones are kept.
-            found += checkpoint.all_prefixes(self._settings.model_dir)
-        return sorted(dict(found).items())
-
     def evaluate_step(self, step: int, prefix: str | None) -> dict[str, Any]:
         """Evaluates a checkpoint while training; the mean result where `eval_split` is several
         files."""
@@ -115,10 +107,14 @@ class Evaluator:
         to `eval_results_<split>.json`, with a table of the labels."""
         task, settings = self._task, self._settings
         is_kept = settings.predict_dir or files.is_writable(settings.model_dir)
+        prefixes = dict([self._best()])  # by step
+        if settings.eval_all_ckpt:
+            # The checkpoint that best/ is of may have been removed, as only the last ones are kept.
+            prefixes.update(checkpoint.all_prefixes(settings.model_dir))
         for split, rows in self._data.to_evaluate().items():
             checkpoints: list[dict[str, Any]] = []
             values = []
-            for step, prefix in self._checkpoints():
+            for step, prefix in sorted(prefixes.items()):
                 result, predictions = self._evaluate_split(split, rows, step, prefix)
                 checkpoints.append(dict(step=step, **result))
                 values.append(predictions.values)

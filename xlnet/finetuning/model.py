@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.corpus import record_files
 from xlnet.corpus.input_pipeline import POOL_BATCHES
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine.session import RestoredSession, in_parallel
@@ -123,12 +122,10 @@ class TaskModel:
 def placeholders(tuned: FineTunedTask, with_targets: bool = False) -> Tensors:
     """The features of records, by name: for any batch size, and for any length where there is one
     value for each token. with_targets: also those that the loss alone depends on."""
-    task, length = tuned.task, tuned.layout.max_seq_length
+    task = tuned.task
     left_out = () if with_targets else task.target_features
     inputs = {}
-    for name, shape, dtype in record_files.finetuning_features(
-        length, task.features(length), task.num_choices(False)
-    ):
+    for name, shape, dtype in tuned.features(is_training=False):
         if name in (*IDS, *task.padding.token_features):
             shape = (None,)
         # `is_real_example` is 1 in all records.

@@ -9,7 +9,7 @@ import os
 from collections.abc import Collection
 
 from xlnet.corpus import record_files
-from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import best_checkpoint, checkpoint, devices
 from xlnet.finetuning.data import TaskData, note_repeated_texts, own_code
 from xlnet.finetuning.model import TaskModel
@@ -19,7 +19,7 @@ from xlnet.runs import run_document, task_settings
 from xlnet.runs.task_settings import AnySettings, FineTunedTask
 from xlnet.settings.fields import HelpGroup
 from xlnet.settings.finetuning import FineTuningSettings, SpanSettings, TaskSettings
-from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
+from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, DeviceSettings, OptimizationSettings
 from xlnet.support import files
 from xlnet.support.errors import wrong
@@ -147,8 +147,8 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
     resolved = run_document.values_of(
         (settings_in_epochs, model.network, optimization, device)
     )
-    resolved["spiece_model_file"] = os.path.join(settings.model_dir, SPIECE_NAME)
-    resolved["model_config_path"] = os.path.join(settings.model_dir, CONFIG_NAME)
+    for name, file in task_settings.OWN_FILES.items():
+        resolved[name] = os.path.join(settings.model_dir, file)
     digests = {
         "train": [files.digest_of(path) for path in data.files_read("train")],
         "code": own_code(settings),

@@ -121,13 +121,13 @@ class FineTuningRun(TaskRun, TrainingRun):
         Which rows a step has follows from the seed and its number alone: a resumed run does not
         read the batches before.
         """
-        length, padding = self.settings.max_seq_length, self.model.tuned.task.padding
-        multiple = padding.multiple
+        tuned, length = self.model.tuned, self.settings.max_seq_length
+        padding, multiple = tuned.task.padding, tuned.task.padding.multiple
         if self.devices.xla:
             multiple = compiled_multiple(length, multiple)
         return input_pipeline.finetuning_batches(
             self.records,
-            self.data.features(),
+            tuned.features(is_training=True),
             row_length=length,
             multiple=multiple,
             pads=padding.side,

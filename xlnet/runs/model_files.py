@@ -80,14 +80,11 @@ def read(
     settings: Any = TaskSettings(do_predict=True, **given)
     settings.check()
 
-    # Find the checkpoint. The directory of its other files is its own, as `best/` has copies of
-    # them, or that of the run.
+    # Find the checkpoint. Its other files are next to it: `best/` has copies of them.
     found = best_checkpoint.best_or_newest(path) if os.path.isdir(path) else None
     prefix = found or checkpoint.resolve(path, flag)
     home = os.path.dirname(prefix) or "."
     run = run_document.read(home)
-    if run is None and os.path.isdir(path):
-        home, run = path, run_document.read(path)
     trained = run if run and run.task is not None else None
 
     # The settings, the architecture and the vocabulary that hold. A released model has the default

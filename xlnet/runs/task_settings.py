@@ -13,6 +13,7 @@ import os
 from collections.abc import Collection
 from typing import Any, TypeVar, get_args
 
+from xlnet.corpus import record_files
 from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
@@ -55,6 +56,13 @@ class FineTunedTask:
             settings.max_seq_length,
             bool(self.task.columns.choices),  # only the text is cut
             settings.long_document,
+        )
+
+    def features(self, is_training: bool) -> tuple:
+        """The `record_files.Feature`s of a record."""
+        length = self.settings.max_seq_length
+        return record_files.finetuning_features(
+            length, self.task.features(length), self.task.num_choices(is_training)
         )
 
 
