@@ -16,7 +16,7 @@ from xlnet.finetuning import verdict
 from xlnet.finetuning.data import CUT_WORDS
 from xlnet.finetuning.model import Predictor
 from xlnet.finetuning.run import TaskRun
-from xlnet.runs import run_document
+from xlnet.runs import model_files, run_document
 from xlnet.runs.task_settings import read_model
 from xlnet.settings.training import BEST, RESULTS
 from xlnet.support import files
@@ -166,7 +166,7 @@ class Evaluator:
             result,
             while_training.evaluations,
             step,
-            verdict.read_curve(settings.model_dir),
+            model_files.read_curve(settings.model_dir),
             trained_with.get("class_weights"),
             bool(trained_with.get("init_checkpoint")),
             self._run.model.config.d_model,

@@ -7,16 +7,13 @@ what is wrong. n is the number of evaluated rows, L that of labels.
 
 from __future__ import annotations
 
-import csv
 import itertools
 import math
-import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from xlnet.settings.training import JOURNAL_NAME
 from xlnet.tasks import known, results
 from xlnet.tasks.contract import Task
 from xlnet.tasks.task import Row
@@ -44,7 +41,7 @@ class Evidence(NamedTuple):
       result: the metrics of the predictions, by name.
       evaluations: those while training, the oldest first: dicts of step, loss and metrics.
       best_step: the step of the checkpoint.
-      curve: the training, as of `read_curve`.
+      curve: the training, as of `model_files.read_curve`.
       class_weights: as the flag of this name.
       is_pretrained: whether the training began with weights of a checkpoint.
       width: D, of the network.
@@ -63,18 +60,6 @@ class Evidence(NamedTuple):
     class_weights: str | None
     is_pretrained: bool
     width: int
-
-
-def read_curve(model_dir: str) -> list[dict[str, float]]:
-    """The lines of `training.csv`, numbers by column; [] if there is no such file."""
-    path = os.path.join(model_dir, JOURNAL_NAME)
-    if not os.path.exists(path):
-        return []
-    curve = []
-    with open(path, newline="", encoding="utf-8") as f:
-        for row in csv.DictReader(f):
-            curve.append({name: float(x) for name, x in row.items()})
-    return curve
 
 
 def default_rate(width: int, is_pretrained: bool) -> float:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from xlnet.plots import masks
+from xlnet.runs import model_files
 from xlnet.settings.training import EVALUATIONS_NAME, JOURNAL_NAME
 from xlnet.support import files
 from xlnet.support.errors import wrong
@@ -33,17 +33,14 @@ def read(model_dir: str) -> Curves:
     no curve."""
     files.require_directory(model_dir, "model_dir")
     # Pretraining and fine-tuning keep the same two files.
-    journal = os.path.join(model_dir, JOURNAL_NAME)
     kept = os.path.join(model_dir, EVALUATIONS_NAME)
     run = Curves(model_dir.rstrip("/"), [], {})
     found: dict[str, Any] = {"metric": "loss", "evaluations": []}
     if os.path.exists(kept):
         found = files.read_json(kept, "model_dir")
     try:
-        if os.path.exists(journal):
-            with open(journal, newline="", encoding="utf-8", errors="replace") as f:
-                for row in csv.DictReader(f):
-                    run.training.append((int(row["step"]), float(row["loss"])))
+        for line in model_files.read_curve(model_dir):
+            run.training.append((int(line["step"]), line["loss"]))
         for metric in dict.fromkeys((found["metric"], "loss")):
             points = []
             for one in found["evaluations"]:
@@ -53,7 +50,7 @@ def read(model_dir: str) -> Curves:
             if points:
                 run.evaluated[metric] = points
     except (ValueError, KeyError, TypeError, AttributeError) as e:
-        damaged = f"damaged {journal} or {EVALUATIONS_NAME} ({e!r})"
+        damaged = f"damaged {kept} or {JOURNAL_NAME} ({e!r})"
         raise wrong("model_dir", damaged, "a run") from None
     if not run.training and not run.evaluated:
         missing = f"no loss in {JOURNAL_NAME} and no evaluation in {EVALUATIONS_NAME}"

@@ -1,7 +1,8 @@
-"""Reads the files of a trained model: its network, its vocabulary and its task."""
+"""Reads the files of a trained model: its network, its vocabulary, its task, its learning curve."""
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import os
 from typing import Any
@@ -14,7 +15,7 @@ from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import FineTuningSettings, TaskSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.pretraining import ObjectiveSettings
-from xlnet.settings.training import OptimizationSettings
+from xlnet.settings.training import JOURNAL_NAME, OptimizationSettings
 from xlnet.support.errors import wrong
 from xlnet.tasks import known
 
@@ -135,3 +136,15 @@ def _inherited(
         settings, network, OptimizationSettings(), names, run
     )
     return settings, network
+
+
+def read_curve(model_dir: str) -> list[dict[str, float]]:
+    """The lines of `training.csv`, numbers by column; [] if there is no such file."""
+    path = os.path.join(model_dir, JOURNAL_NAME)
+    if not os.path.exists(path):
+        return []
+    curve = []
+    with open(path, newline="", encoding="utf-8") as f:
+        for row in csv.DictReader(f):
+            curve.append({name: float(x) for name, x in row.items()})
+    return curve
