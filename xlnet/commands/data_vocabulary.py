@@ -86,12 +86,12 @@ def run() -> None:
         for path in (settings.sp_path, description_path(settings.sp_path)):
             if os.path.exists(path):
                 raise wrong("sp_path", f"{path}, which exists", "a new file")
-        paths = reading.find_files(settings.input_glob)
-        chunks = reading.cut(dict(zip(paths, files.sizes(paths))))
+        size_of = reading.find_files(settings.input_glob)
+        chunks = reading.cut(size_of)
         sentences, number = draw(read_sentences(chunks, settings, keep_accents))
         if not sentences:
             raise wrong("input_glob", f"no text in {settings.input_glob}", "sentences")
-        counted = f"{len(paths)} files, {number} sentences"
+        counted = f"{len(size_of)} files, {number} sentences"
         print(f"{counted}; training on {len(sentences)}", flush=True)
         model = train(sentences, settings, coverage)
         # The description is written first, as a model without one is taken for a released one.

@@ -80,7 +80,7 @@ class Manifest:
         sizes: dict[str, int] = {}
         folders = {os.path.dirname(each) for each in paths}  # merged tasks have several
         for folder in folders:
-            sizes.update(files.match(os.path.join(glob.escape(folder), "*")))
+            sizes.update(files.matching_sizes(os.path.join(glob.escape(folder), "*")))
         for each, stream in zip(paths, manifest.streams):
             size, expected = sizes.get(each, 0), stream["bytes"]
             if size != expected:

@@ -65,8 +65,7 @@ def make_records(settings: CorpusSettings, in_parts: Any = in_processes) -> Summ
     if settings.num_task > 1:
         name = _task_folder(settings.task, settings.num_task)
         directory = os.path.join(directory, name)
-    paths = reading.find_files(settings.input_glob)
-    size_of = dict(zip(paths, files.sizes(paths)))
+    size_of = reading.find_files(settings.input_glob)
     chunks = _chunks_of_task(reading.cut(size_of), settings)
     tokenizer = Tokenizer(settings.sp_path, settings.uncased, settings.keep_accents)
 

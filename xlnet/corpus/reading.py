@@ -68,21 +68,27 @@ _END_OF_DOCUMENT = CorpusSentence(0, "", ends_document=True)
 # Files and chunks.
 
 
-def find_files(patterns: str) -> list[str]:
-    """The files of comma-separated names, glob patterns and directories, sorted, each file once.
+def find_files(patterns: str) -> dict[str, int]:
+    """The files of comma-separated names, glob patterns and directories, sorted, each file once,
+    with their sizes [bytes].
 
     Of a directory these are all *.txt, *.jsonl, *.ndjson, *.gz and *.parquet in it and below it
     but hidden ones; remote files (`gs://...`) have names and patterns only.
     """
-    found: dict[str, str] = {}
+    found: dict[str, str] = {}  # path by the file that it leads to
+    sizes: dict[str, int] = {}
     for part in patterns.split(","):
         part = part.strip()
-        paths = files.match(part) if files.is_remote(part) else _local_files(part)
-        if not paths:
+        if files.is_remote(part):
+            of_part = files.matching_sizes(part)
+        else:
+            of_part = {path: os.path.getsize(path) for path in _local_files(part)}
+        if not of_part:
             raise wrong("input_glob", f"no file that matches '{part}'", "one")
-        for path in sorted(paths):
+        sizes.update(of_part)
+        for path in sorted(of_part):
             found.setdefault(os.path.realpath(path), path)
-    return sorted(found.values())
+    return {path: sizes[path] for path in sorted(found.values())}
 
 
 def _local_files(pattern: str) -> list[str]:

@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 from xlnet.support import errors
@@ -330,7 +330,7 @@ def is_remote(path: str) -> bool:
     return "://" in path
 
 
-def match(pattern: str) -> dict[str, int]:
+def matching_sizes(pattern: str) -> dict[str, int]:
     """Returns the local or remote files that a pattern matches, and their sizes [bytes]."""
     if not is_remote(pattern):  # without links to nowhere, which have no size
         local = filter(os.path.exists, matching(pattern))
@@ -347,29 +347,15 @@ def match(pattern: str) -> dict[str, int]:
 
 def exists(path: str) -> bool:
     """Whether a remote file, or a local file or directory, exists."""
-    return bool(match(path)) if is_remote(path) else os.path.exists(path)
+    return bool(matching_sizes(path)) if is_remote(path) else os.path.exists(path)
 
 
 def size(path: str) -> int:
     """Returns the size of a local or remote file [bytes]."""
-    return sizes([path])[0]
-
-
-def sizes(paths: Sequence[str]) -> list[int]:
-    """Returns the sizes of local or remote files [bytes]."""
-    # Those of several remote files come from lists of their directories: a request for each of
-    # 10,000 files would take half an hour.
-    listed: dict[str, int] = {}
-    found = []
-    for path in paths:
-        if path not in listed:
-            folder = path.rpartition("/")[0]
-            several = is_remote(path) and len(paths) > 1
-            listed.update(match(folder + "/*" if several else path))
-        if path not in listed:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        found.append(listed[path])
-    return found
+    found = matching_sizes(path)
+    if path not in found:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    return found[path]
 
 
 def open_binary(path: str, buffering: int = -1) -> IO[bytes]:
@@ -407,7 +393,7 @@ def remove(paths: Iterable[str]) -> None:
 
 def remove_matching(directory: str, pattern: str) -> None:
     """Removes the local or remote files in a directory that have such names."""
-    remove(match(os.path.join(glob.escape(directory), pattern)))
+    remove(matching_sizes(os.path.join(glob.escape(directory), pattern)))
 
 
 def _gfile(path: str) -> Any:
