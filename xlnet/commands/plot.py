@@ -3,8 +3,8 @@
 from typing import Any, Optional
 
 from xlnet.commands import cli
-from xlnet.inference import settings as inference
 from xlnet.inference.load import open_model
+from xlnet.inference.settings import AttentionSettings, LoadSettings
 from xlnet.settings.fields import Settings, required, setting
 from xlnet.support import files, system
 from xlnet.support.errors import wrong
@@ -31,8 +31,8 @@ class CurveSettings(FigureSettings):
     output: str = setting("curves.png", "image to write, .png")
 
 
-class AttentionSettings(inference.AttentionSettings, FigureSettings):
-    """xlnet plot attention: of which text and layers, in which factorization order."""
+class PlottedSettings(AttentionSettings, FigureSettings):
+    """xlnet plot attention: of which text, which layers and heads, to which files."""
 
     text: str = required("the text, of at most 512 pieces")
     layers: Optional[str] = setting(
@@ -67,9 +67,7 @@ def attention() -> None:
       xlnet plot attention --model_dir=model --text='A name is bound in a block.' --layers=1,2 \\
           --output=attention.png
     """
-    with cli.command(
-        inference.LoadSettings, AttentionSettings, about=attention.__doc__
-    ) as line:
+    with cli.command(LoadSettings, PlottedSettings, about=attention.__doc__) as line:
         model_settings, settings = line.settings
         with open_model(model_settings) as model:
             from xlnet.plots import masks as plots

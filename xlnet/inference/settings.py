@@ -124,8 +124,8 @@ class AttentionSettings(Settings):
 
     order: str = setting(
         "random",
-        "factorization order of the tokens: random, left_to_right, right_to_left, their numbers as "
-        "2,1,3, or none: each sees all, the query stream all but itself; a causal model reads from "
+        "factorization order: random, left_to_right, right_to_left, the numbers of the tokens, as "
+        "2,1,3, or none: each token sees all, its query all but itself; a causal model reads from "
         "left to right",
     )
     seed: int = setting(0, "seed of a random order", minimum=0)
