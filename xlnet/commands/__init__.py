@@ -1,8 +1,8 @@
 """The programs: from flags to settings, one call into the library, and what is printed.
 
-`main.COMMANDS` has the function of each subcommand of `xlnet`; the docstring of its module, or of
-the function, is the text of `--help`. Modules are imported before `--help` is shown, so functions
-import TensorFlow.
+`main.COMMANDS` has the function of each subcommand of `xlnet`. `cli` calls it with its settings,
+which are made of the flags; its docstring, or that of its module, is the text of `--help`. Modules
+are imported before `--help` is shown, so functions import TensorFlow.
 """
 
 import importlib.util

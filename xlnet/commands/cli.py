@@ -127,6 +127,21 @@ def command(
         _end(program, "stopped", 130)
 
 
+def program(*groups: type[Settings], **how: Any) -> Callable[..., Callable[[], None]]:
+    """A decorator that makes a function a program without parameters: it is called with an object
+    of each group of settings, and its docstring is the text of `--help`. Functions that need more
+    of the command line than its settings use `command`, which has the other arguments."""
+
+    def decorate(main: Callable[..., None]) -> Callable[[], None]:
+        def run() -> None:
+            with command(*groups, about=main.__doc__, **how) as line:
+                main(*line.settings)
+
+        return run
+
+    return decorate
+
+
 def _end(program: str, reason: str | Exception, status: int) -> NoReturn:
     text = escape_control_characters(str(reason))
     print(f"{program}: {text}", file=sys.stderr, flush=True)

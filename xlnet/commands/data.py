@@ -142,42 +142,41 @@ def beam() -> None:
         show(pipeline.make_records(with_streams(line), PipelineOptions(options)))
 
 
-def merge() -> None:
+@cli.program(RecordsSettings)
+def merge(settings: RecordsSettings) -> None:
     """Merges the records of several machines, each of xlnet data make --task=K --num_task=N.
 
     Examples:
       xlnet data merge --input=shared/records
     """
-    with cli.command(RecordsSettings, about=merge.__doc__) as line:
-        settings: RecordsSettings = line.settings[0]
-        from xlnet.corpus import preparation
+    from xlnet.corpus import preparation
 
-        summary = preparation.merge(settings.input)
-        show(summary)
-        merged = summary.manifest
-        kept = merged.num_streams * merged.windows_per_stream
-        left_out = sum(stream["windows"] for stream in merged.streams) - kept
-        percent = 100 * left_out / (kept + left_out)
-        print(
-            f"{left_out} sequences left out to make streams equal, {percent:.1f} % of all"
-        )
+    summary = preparation.merge(settings.input)
+    show(summary)
+    merged = summary.manifest
+    kept = merged.num_streams * merged.windows_per_stream
+    left_out = sum(stream["windows"] for stream in merged.streams) - kept
+    percent = 100 * left_out / (kept + left_out)
+    print(
+        f"{left_out} sequences left out to make streams equal, {percent:.1f} % of all"
+    )
 
 
-def verify() -> None:
+@cli.program(RecordsSettings)
+def verify(settings: RecordsSettings) -> None:
     """Compares pretraining records with the checksums of their manifest.
 
     Examples:
       xlnet data verify --input=records
     """
-    with cli.command(RecordsSettings, about=verify.__doc__) as line:
-        settings: RecordsSettings = line.settings[0]
-        from xlnet.corpus.manifest import Manifest
+    from xlnet.corpus.manifest import Manifest
 
-        Manifest.read(settings.input, "input").verify(settings.input, "input")
-        print(f"records in {settings.input} agree with their checksums")
+    Manifest.read(settings.input, "input").verify(settings.input, "input")
+    print(f"records in {settings.input} agree with their checksums")
 
 
-def sample() -> None:
+@cli.program(SampleSettings)
+def sample(settings: SampleSettings) -> None:
     """Writes a sample to try everything on: text to pretrain on, and a classification set.
 
     Both are the documentation of Python 3.11.7, which `sample.zip` next to this file contains with
@@ -189,10 +188,8 @@ def sample() -> None:
     Examples:
       xlnet sample --output=text
     """
-    with cli.command(SampleSettings, about=sample.__doc__) as line:
-        settings: SampleSettings = line.settings[0]
-        with zipfile.ZipFile(SAMPLE) as archive:
-            for name in archive.namelist():
-                path = os.path.join(settings.output, name)
-                files.write_text(path, archive.read(name).decode("utf-8"))
-                print(f"written: {path}")
+    with zipfile.ZipFile(SAMPLE) as archive:
+        for name in archive.namelist():
+            path = os.path.join(settings.output, name)
+            files.write_text(path, archive.read(name).decode("utf-8"))
+            print(f"written: {path}")

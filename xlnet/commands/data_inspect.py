@@ -53,7 +53,8 @@ class MaskSettings(TargetSettings, FigureSettings):
             raise wrong("mask_mode", found, "another")
 
 
-def inspect() -> None:
+@cli.program(InspectionSettings, preset_table="pretrain", elsewhere=pretrain.GROUPS)
+def inspect(settings: Any) -> None:
     """Shows pretraining records as xlnet pretrain will see them.
 
     Targets and factorization orders are those that training samples with the same settings: seed,
@@ -64,49 +65,43 @@ def inspect() -> None:
       xlnet data inspect --input=records --num_predict=85
       xlnet data inspect --input=records --config=model/run.json
     """
-    with cli.command(
-        InspectionSettings,
-        about=inspect.__doc__,
-        preset_table="pretrain",
-        elsewhere=pretrain.GROUPS,
-    ) as line:
-        (settings,) = line.settings  # which have all of a run's that are read
-        system.import_tensorflow()
-        import tensorflow.compat.v1 as tf
+    system.import_tensorflow()
+    import tensorflow.compat.v1 as tf
 
-        from xlnet.corpus import input_pipeline
-        from xlnet.corpus.manifest import Manifest
-        from xlnet.corpus.tokenizer import Tokenizer
-        from xlnet.pretraining import objectives, resolve
+    from xlnet.corpus import input_pipeline
+    from xlnet.corpus.manifest import Manifest
+    from xlnet.corpus.tokenizer import Tokenizer
+    from xlnet.pretraining import objectives, resolve
 
-        system.import_own_module(settings.own_module)
-        if not objectives.find(settings.objective).samples_targets:
-            found = f"{settings.objective}, which chooses its own targets"
-            raise wrong("objective", found, "permutation")
-        manifest = Manifest.read(settings.input, "input")
-        permutation = resolve.choose_permutation(
-            settings, manifest.seq_len, manifest.reuse_len
-        )
-        tokenizer = Tokenizer(os.path.join(settings.input, manifest.sp_model))
-        # Sequences, targets and orders come from the trainer's input pipeline: what is shown is
-        # exactly what is trained on. The first two streams are of both directions, if there are
-        # both.
-        print(_LEGEND)
-        for stream in range(min(2, manifest.num_streams)):
-            with tf.Graph().as_default(), tf.Session() as session:
-                batches = input_pipeline.pretraining_batches(
-                    settings.input,
-                    manifest,
-                    batch_size=1,
-                    start_step=stream * manifest.windows_per_stream,
-                    permutation=permutation,
-                    tokenizer=tokenizer,
-                    seed=settings.seed,
-                )
-                batch = session.run(tf.data.make_one_shot_iterator(batches).get_next())
-            sequence = {name: values[0] for name, values in batch.items()}
-            print(f"stream {stream}, sequence 0")
-            print(as_text(sequence, tokenizer, manifest.reuse_len) + "\n")
+    system.import_own_module(settings.own_module)
+    if not objectives.find(settings.objective).samples_targets:
+        found = f"{settings.objective}, which chooses its own targets"
+        raise wrong("objective", found, "permutation")
+    manifest = Manifest.read(settings.input, "input")
+    # These settings have all of a run's that are read.
+    permutation = resolve.choose_permutation(
+        settings, manifest.seq_len, manifest.reuse_len
+    )
+    tokenizer = Tokenizer(os.path.join(settings.input, manifest.sp_model))
+    # Sequences, targets and orders come from the trainer's input pipeline: what is shown is
+    # exactly what is trained on. The first two streams are of both directions, if there are
+    # both.
+    print(_LEGEND)
+    for stream in range(min(2, manifest.num_streams)):
+        with tf.Graph().as_default(), tf.Session() as session:
+            batches = input_pipeline.pretraining_batches(
+                settings.input,
+                manifest,
+                batch_size=1,
+                start_step=stream * manifest.windows_per_stream,
+                permutation=permutation,
+                tokenizer=tokenizer,
+                seed=settings.seed,
+            )
+            batch = session.run(tf.data.make_one_shot_iterator(batches).get_next())
+        sequence = {name: values[0] for name, values in batch.items()}
+        print(f"stream {stream}, sequence 0")
+        print(as_text(sequence, tokenizer, manifest.reuse_len) + "\n")
 
 
 def as_text(sequence: dict[str, Any], tokenizer: "Tokenizer", reuse_len: int) -> str:
@@ -146,35 +141,29 @@ def as_text(sequence: dict[str, Any], tokenizer: "Tokenizer", reuse_len: int) ->
     return "\n".join(lines)
 
 
-def masks() -> None:
+@cli.program(MaskSettings, preset_table="pretrain", elsewhere=pretrain.GROUPS)
+def masks(settings: Any) -> None:
     """Plots the attention masks of both streams for a text.
 
     Examples:
       xlnet plot masks --spiece_model_file=spiece.model --text='A name is bound in a block.' \\
           --output=masks.png
     """
-    with cli.command(
-        MaskSettings,
-        about=masks.__doc__,
-        preset_table="pretrain",
-        elsewhere=pretrain.GROUPS,
-    ) as line:
-        (settings,) = line.settings
-        system.import_tensorflow()
-        from xlnet.corpus.tokenizer import Tokenizer
-        from xlnet.plots import masks as plots
-        from xlnet.pretraining import resolve
+    system.import_tensorflow()
+    from xlnet.corpus.tokenizer import Tokenizer
+    from xlnet.plots import masks as plots
+    from xlnet.pretraining import resolve
 
-        system.import_own_module(settings.own_module)
-        tokenizer = Tokenizer(settings.spiece_model_file)
-        shown = dataclasses.replace(
-            settings,
-            num_predict=settings.num_predict or _MOST_TOKENS,
-            perm_size=settings.perm_size or _MOST_TOKENS,
-        )
-        permutation = resolve.choose_permutation(shown, 2 * _MOST_TOKENS, reuse_len=0)
-        excerpt = plots.of_text(
-            settings.text, tokenizer, permutation, settings.seed, _MOST_TOKENS
-        )
-        plots.draw_masks(settings.output, excerpt)
-        print(f"written: {settings.output}")
+    system.import_own_module(settings.own_module)
+    tokenizer = Tokenizer(settings.spiece_model_file)
+    shown = dataclasses.replace(
+        settings,
+        num_predict=settings.num_predict or _MOST_TOKENS,
+        perm_size=settings.perm_size or _MOST_TOKENS,
+    )
+    permutation = resolve.choose_permutation(shown, 2 * _MOST_TOKENS, reuse_len=0)
+    excerpt = plots.of_text(
+        settings.text, tokenizer, permutation, settings.seed, _MOST_TOKENS
+    )
+    plots.draw_masks(settings.output, excerpt)
+    print(f"written: {settings.output}")

@@ -1,18 +1,4 @@
-"""Trains a SentencePiece model on the text that xlnet data make will encode with it.
-
-The special symbols get the ids of released models, <unk> 0 to <eop> 8. <sp_path>.json, next to the
-model, says how text is cleaned for it; every later program obeys it.
-
---language sets what depends on the language:
-  english   accents are stripped, as in the released models; character coverage 0.99995, theirs too;
-            the default
-  other     any language with an alphabet: accents are kept; coverage 0.99995
-  chinese, japanese, korean: accents are kept; coverage 0.9995, because they have so many characters
-
-Examples:
-  xlnet data vocabulary --input_glob='text/*.txt' --sp_path=spiece.model --vocab_size=32000
-  xlnet data vocabulary --input_glob=text --sp_path=zh.model --language=chinese --vocab_size=8000
-"""
+"""A SentencePiece vocabulary: xlnet data vocabulary."""
 
 import collections
 import hashlib
@@ -70,42 +56,58 @@ class VocabularySettings(InputSettings):
     )
 
 
-def run() -> None:
-    with cli.command(VocabularySettings, about=__doc__) as line:
-        settings: VocabularySettings = line.settings[0]
-        from xlnet.corpus import reading
-        from xlnet.corpus.tokenizer import Tokenizer, describe, description_path
+@cli.program(VocabularySettings)
+def run(settings: VocabularySettings) -> None:
+    """Trains a SentencePiece model on the text that xlnet data make will encode with it.
 
-        # What is not given follows from the language.
-        keep_accents = settings.keep_accents
-        if keep_accents is None:
-            keep_accents = settings.language != "english"
-        coverage = 0.9995 if settings.language in _MANY_CHARACTERS else 0.99995
-        # Reading may take minutes, so it is checked first that the target can be written.
-        files.check_output(settings.sp_path, (), "sp_path")
-        for path in (settings.sp_path, description_path(settings.sp_path)):
-            if os.path.exists(path):
-                raise wrong("sp_path", f"{path}, which exists", "a new file")
-        size_of = reading.find_files(settings.input_glob)
-        chunks = reading.cut(size_of)
-        sentences, number = draw(read_sentences(chunks, settings, keep_accents))
-        if not sentences:
-            raise wrong("input_glob", f"no text in {settings.input_glob}", "sentences")
-        counted = f"{len(size_of)} files, {number} sentences"
-        print(f"{counted}; training on {len(sentences)}", flush=True)
-        model = train(sentences, settings, coverage)
-        # The description is written first, as a model without one is taken for a released one.
-        digest = hashlib.sha256(model).hexdigest()
-        describe(settings.sp_path, digest, settings.uncased, keep_accents)
-        with files.writing(settings.sp_path) as f:
-            f.write(model)
-        made = Tokenizer(settings.sp_path)
-        case = "uncased" if made.uncased else "cased"
-        accents = "kept" if made.keep_accents else "stripped"
-        print(
-            f"{settings.sp_path}: {made.vocab_size} pieces, {case}, accents {accents}, "
-            f"character coverage {coverage:g}"
-        )
+    The special symbols get the ids of released models, <unk> 0 to <eop> 8. <sp_path>.json, next to
+    the model, says how text is cleaned for it; every later program obeys it.
+
+    --language sets what depends on the language:
+      english   accents are stripped, as in the released models; character coverage 0.99995, theirs
+                too; the default
+      other     any language with an alphabet: accents are kept; coverage 0.99995
+      chinese, japanese, korean: accents are kept; coverage 0.9995, because they have so many
+                characters
+
+    Examples:
+      xlnet data vocabulary --input_glob='text/*.txt' --sp_path=spiece.model --vocab_size=32000
+      xlnet data vocabulary --input_glob=text --sp_path=zh.model --language=chinese \\
+          --vocab_size=8000
+    """
+    from xlnet.corpus import reading
+    from xlnet.corpus.tokenizer import Tokenizer, describe, description_path
+
+    # What is not given follows from the language.
+    keep_accents = settings.keep_accents
+    if keep_accents is None:
+        keep_accents = settings.language != "english"
+    coverage = 0.9995 if settings.language in _MANY_CHARACTERS else 0.99995
+    # Reading may take minutes, so it is checked first that the target can be written.
+    files.check_output(settings.sp_path, (), "sp_path")
+    for path in (settings.sp_path, description_path(settings.sp_path)):
+        if os.path.exists(path):
+            raise wrong("sp_path", f"{path}, which exists", "a new file")
+    size_of = reading.find_files(settings.input_glob)
+    chunks = reading.cut(size_of)
+    sentences, number = draw(read_sentences(chunks, settings, keep_accents))
+    if not sentences:
+        raise wrong("input_glob", f"no text in {settings.input_glob}", "sentences")
+    counted = f"{len(size_of)} files, {number} sentences"
+    print(f"{counted}; training on {len(sentences)}", flush=True)
+    model = train(sentences, settings, coverage)
+    # The description is written first, as a model without one is taken for a released one.
+    digest = hashlib.sha256(model).hexdigest()
+    describe(settings.sp_path, digest, settings.uncased, keep_accents)
+    with files.writing(settings.sp_path) as f:
+        f.write(model)
+    made = Tokenizer(settings.sp_path)
+    case = "uncased" if made.uncased else "cased"
+    accents = "kept" if made.keep_accents else "stripped"
+    print(
+        f"{settings.sp_path}: {made.vocab_size} pieces, {case}, accents {accents}, "
+        f"character coverage {coverage:g}"
+    )
 
 
 def read_sentences(

@@ -40,7 +40,8 @@ class ConversionSettings(Settings):
     )
 
 
-def export() -> None:
+@cli.program(ExportSettings)
+def export(settings: ExportSettings) -> None:
     """Writes a fine-tuned model as a SavedModel.
 
     Its signatures: ids takes what the record files hold; text takes raw text, which the graph
@@ -50,15 +51,14 @@ def export() -> None:
       xlnet export --model_dir=model --output=exported
       xlnet export --model_dir=model --output=exported --precision=bf16
     """
-    with cli.command(ExportSettings, about=export.__doc__) as line:
-        settings: ExportSettings = line.settings[0]
-        model = read_files(settings)
-        from xlnet.inference import exporter
+    model = read_files(settings)
+    from xlnet.inference import exporter
 
-        exporter.export(model, settings.output)
+    exporter.export(model, settings.output)
 
 
-def convert() -> None:
+@cli.program(ConversionSettings)
+def convert(settings: ConversionSettings) -> None:
     """Converts a folder that Hugging Face's library saved to a checkpoint of ours, or back.
 
     A folder with a config.json is theirs. Neither that library nor PyTorch is needed. A fine-tuned
@@ -69,22 +69,20 @@ def convert() -> None:
       xlnet convert --input=folder_of_hugging_face --output=model
       xlnet convert --input=model --output=folder_for_hugging_face
     """
-    with cli.command(ConversionSettings, about=convert.__doc__) as line:
-        settings: ConversionSettings = line.settings[0]
-        system.import_tensorflow()
-        from xlnet.convert import conversion
-        from xlnet.engine import devices
+    system.import_tensorflow()
+    from xlnet.convert import conversion
+    from xlnet.engine import devices
 
-        devices.set_up_process()
-        if conversion.is_theirs(settings.input):
-            columns = {
-                "text_b_column": settings.text_b_column,
-                "choice_columns": settings.choice_columns,
-            }
-            conversion.from_huggingface(
-                settings.input, settings.output, columns, settings.spiece_model_file
-            )
-        else:
-            conversion.to_huggingface(
-                settings.input, settings.output, settings.spiece_model_file
-            )
+    devices.set_up_process()
+    if conversion.is_theirs(settings.input):
+        columns = {
+            "text_b_column": settings.text_b_column,
+            "choice_columns": settings.choice_columns,
+        }
+        conversion.from_huggingface(
+            settings.input, settings.output, columns, settings.spiece_model_file
+        )
+    else:
+        conversion.to_huggingface(
+            settings.input, settings.output, settings.spiece_model_file
+        )

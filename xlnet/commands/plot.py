@@ -40,48 +40,44 @@ class PlottedSettings(AttentionSettings, FigureSettings):
     )
 
 
-def curves() -> None:
+@cli.program(CurveSettings, positional="model_dir")
+def curves(settings: CurveSettings) -> None:
     """Plots the learning curves of runs: training losses and evaluations, by step.
 
     Examples:
       xlnet plot curves model other_model --output=curves.png
     """
-    with cli.command(
-        CurveSettings, about=curves.__doc__, positional="model_dir"
-    ) as line:
-        settings: CurveSettings = line.settings[0]
-        system.import_tensorflow()
-        from xlnet.plots import curves as plots
+    system.import_tensorflow()
+    from xlnet.plots import curves as plots
 
-        runs = []
-        for directory in settings.model_dir.split(","):
-            runs.append(plots.read(directory.strip()))
-        plots.plot(settings.output, runs)
-        print(f"written: {settings.output}")
+    runs = []
+    for directory in settings.model_dir.split(","):
+        runs.append(plots.read(directory.strip()))
+    plots.plot(settings.output, runs)
+    print(f"written: {settings.output}")
 
 
-def attention() -> None:
+@cli.program(LoadSettings, PlottedSettings)
+def attention(model_settings: LoadSettings, settings: PlottedSettings) -> None:
     """Plots what the heads of a pretrained network attend to in a text, in both streams.
 
     Examples:
       xlnet plot attention --model_dir=model --text='A name is bound in a block.' --layers=1,2 \\
           --output=attention.png
     """
-    with cli.command(LoadSettings, PlottedSettings, about=attention.__doc__) as line:
-        model_settings, settings = line.settings
-        with open_model(model_settings) as model:
-            from xlnet.plots import masks as plots
+    with open_model(model_settings) as model:
+        from xlnet.plots import masks as plots
 
-            layers: list[Any] = list(range(1, model.n_layer + 1))
-            if settings.layers:
-                layers = []
-                for word in map(str.strip, settings.layers.split(",")):
-                    layers.append(int(word) if word.isdecimal() else word)
-            found = model.attention(
-                settings.text,
-                layers=layers,
-                order=settings.order,
-                seed=settings.seed,
-            )
-            plots.draw_attention(settings.output, found)
-            print(f"written: {settings.output}")
+        layers: list[Any] = list(range(1, model.n_layer + 1))
+        if settings.layers:
+            layers = []
+            for word in map(str.strip, settings.layers.split(",")):
+                layers.append(int(word) if word.isdecimal() else word)
+        found = model.attention(
+            settings.text,
+            layers=layers,
+            order=settings.order,
+            seed=settings.seed,
+        )
+        plots.draw_attention(settings.output, found)
+        print(f"written: {settings.output}")

@@ -61,30 +61,28 @@ class EvaluationSettings(FileSettings):
     )
 
 
-def predict() -> None:
+@cli.program(PredictionSettings, positional="input")
+def predict(settings: PredictionSettings) -> None:
     """Predicts a file with a fine-tuned model: labels, scores, entities or answers.
 
     Examples:
       xlnet predict --model_dir=model --input=new.csv --output=predictions.tsv
       xlnet predict --model_dir=model --input='new/*.csv' --output=predictions/
     """
-    with cli.command(
-        PredictionSettings, about=predict.__doc__, positional="input"
-    ) as line:
-        settings: PredictionSettings = line.settings[0]
-        from xlnet.tasks.files.forms import each_path
+    from xlnet.tasks.files.forms import each_path
 
-        path = input_of(settings.input)
-        to = "output"
-        if settings.output.endswith(os.sep) or os.path.isdir(settings.output):
-            to = "predict_dir"
-        elif len(each_path(path)) > 1:
-            expected = "a directory (a name that ends in /) for several files"
-            raise wrong("output", f"'{settings.output}'", expected)
-        run(settings, do_predict=True, predict_file=path, **{to: settings.output})
+    path = input_of(settings.input)
+    to = "output"
+    if settings.output.endswith(os.sep) or os.path.isdir(settings.output):
+        to = "predict_dir"
+    elif len(each_path(path)) > 1:
+        expected = "a directory (a name that ends in /) for several files"
+        raise wrong("output", f"'{settings.output}'", expected)
+    run(settings, do_predict=True, predict_file=path, **{to: settings.output})
 
 
-def evaluate() -> None:
+@cli.program(EvaluationSettings, positional="input")
+def evaluate(settings: EvaluationSettings) -> None:
     """Evaluates a fine-tuned model: on the dev split that chose its best checkpoint, or on a file
     with labels.
 
@@ -92,14 +90,10 @@ def evaluate() -> None:
       xlnet evaluate --model_dir=model
       xlnet evaluate --model_dir=model labelled.csv
     """
-    with cli.command(
-        EvaluationSettings, about=evaluate.__doc__, positional="input"
-    ) as line:
-        settings: EvaluationSettings = line.settings[0]
-        if settings.input:
-            run(settings, do_eval=True, dev_file=input_of(settings.input))
-        else:
-            run(settings, do_eval=True)
+    if settings.input:
+        run(settings, do_eval=True, dev_file=input_of(settings.input))
+    else:
+        run(settings, do_eval=True)
 
 
 def run(settings: Any, **given: Any) -> None:

@@ -57,7 +57,10 @@ def write(output: str, objects: Iterable[dict[str, Any]]) -> None:
         print(f"written: {output}")
 
 
-def fill() -> None:
+@cli.program(LoadSettings, TextInputs, FillingSettings)
+def fill(
+    model_settings: LoadSettings, settings: TextInputs, how: FillingSettings
+) -> None:
     """Fills blanks in texts with a pretrained model (infilling).
 
     A blank is a word of one or several pieces. The likeliest fillings come first, with the joint
@@ -67,28 +70,27 @@ def fill() -> None:
       xlnet fill --model_dir=model --text='Return the ___ of the ___.'
       xlnet fill --model_dir=model --input=texts.txt --output=fillings.jsonl
     """
-    with cli.command(
-        LoadSettings, TextInputs, FillingSettings, about=fill.__doc__
-    ) as line:
-        model_settings, settings, how = line.settings
-        asked, shown = itertools.tee(texts(settings))
-        with open_model(model_settings) as model:
-            filled = model.pipe(asked, "fill", **vars(how))
-            if settings.output:
-                write(settings.output, map(_filled_object, shown, filled))
-                return
-            for text, found in zip(shown, filled):
-                print(text)
-                for filling in found:
-                    percent = 100 * filling.probability
-                    print(f"{percent:10.4f} %  {filling.text}", flush=True)
+    asked, shown = itertools.tee(texts(settings))
+    with open_model(model_settings) as model:
+        filled = model.pipe(asked, "fill", **vars(how))
+        if settings.output:
+            write(settings.output, map(_filled_object, shown, filled))
+            return
+        for text, found in zip(shown, filled):
+            print(text)
+            for filling in found:
+                percent = 100 * filling.probability
+                print(f"{percent:10.4f} %  {filling.text}", flush=True)
 
 
 def _filled_object(text: str, found: Any) -> dict[str, Any]:
     return {"text": text, "fillings": [each._asdict() for each in found]}
 
 
-def generate() -> None:
+@cli.program(LoadSettings, TextInputs, GenerationSettings)
+def generate(
+    model_settings: LoadSettings, settings: TextInputs, how: GenerationSettings
+) -> None:
     """Generates text with a pretrained model, causal or permutation: sampled, greedy or by beam
     search.
 
@@ -98,22 +100,18 @@ def generate() -> None:
       xlnet generate --model_dir=model --text='Once upon' --top_p=0.9 --seed=1
       xlnet generate --model_dir=model --input=prompts.txt --output=texts.jsonl --beams=4
     """
-    with cli.command(
-        LoadSettings, TextInputs, GenerationSettings, about=generate.__doc__
-    ) as line:
-        model_settings, settings, how = line.settings
-        prompts = texts(settings)
-        with open_model(model_settings) as model:
-            if settings.output:
-                asked, shown = itertools.tee(prompts)
-                generated = model.pipe(asked, "generate", **vars(how))
-                write(settings.output, map(_generated_object, shown, generated))
-                return
-            for text in prompts:
-                print(text, end="", flush=True)
-                for part in model.stream(text, **vars(how)):
-                    print(part.text, end="", flush=True)
-                print(flush=True)
+    prompts = texts(settings)
+    with open_model(model_settings) as model:
+        if settings.output:
+            asked, shown = itertools.tee(prompts)
+            generated = model.pipe(asked, "generate", **vars(how))
+            write(settings.output, map(_generated_object, shown, generated))
+            return
+        for text in prompts:
+            print(text, end="", flush=True)
+            for part in model.stream(text, **vars(how)):
+                print(part.text, end="", flush=True)
+            print(flush=True)
 
 
 def _generated_object(prompt: str, text: Any) -> dict[str, Any]:

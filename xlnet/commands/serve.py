@@ -1,14 +1,4 @@
-"""Serves a trained model over HTTP, with a web page at http://HOST:PORT/.
-
-A fine-tuned model predicts; a pretrained one fills blanks, generates text and shows its attention.
-Requests are those of TensorFlow Serving: POST /v1/models/NAME:predict with
-{"instances": [{"text_a": "..."}]}; GET /health (alive), /ready, /metrics and /v1/models/NAME report
-the state. Requests that arrive together are computed together. Exported models are served by
-TensorFlow Serving.
-
-Examples:
-  xlnet serve --model_dir=model --port=8501
-"""
+"""A server of a trained model: xlnet serve."""
 
 import asyncio
 import os
@@ -44,39 +34,49 @@ class ServingSettings(Settings):
             raise wrong("name", f"'{self.name}'", "a name without /", "--name")
 
 
-def run() -> None:
-    with cli.command(LoadSettings, ServingSettings, about=__doc__) as line:
-        model_settings, settings = line.settings
-        system.import_tensorflow()
-        try:
-            from xlnet.server import application
-        except ModuleNotFoundError as e:
-            raise UserError(
-                f"the server needs the package {e.name}: pip install starlette uvicorn "
-                "prometheus-client"
-            ) from None
-        from xlnet.server.served_model import ServedModel
+@cli.program(LoadSettings, ServingSettings)
+def run(model_settings: LoadSettings, settings: ServingSettings) -> None:
+    """Serves a trained model over HTTP, with a web page at http://HOST:PORT/.
 
-        # An address in use is an error before the model is loaded; who connects until then is
-        # refused.
-        listening = application.bind(settings.host, settings.port)
-        model = ServedModel(model_settings)
-        path = model_settings.model_dir
-        name = settings.name or os.path.basename(os.path.abspath(path))
-        listening.listen()  # who connects from now on waits for the server
-        # In a URL, IPv6 addresses have brackets.
-        host = f"[{settings.host}]" if ":" in settings.host else settings.host
-        address = f"http://{host}:{listening.getsockname()[1]}"
-        url = f"{address}/v1/models/{urllib.parse.quote(name)}"
-        signatures = ", ".join(model.inputs)
-        print(f"serving {path} at {url} (signatures {signatures})")
-        print(f"a page to try it: {address}/", flush=True)
-        server = application.server(model, name, listening)
-        for number in (signal.SIGINT, signal.SIGTERM):
-            # While it serves, uvicorn handles them, and raises them again at its end, where this
-            # does nothing more. One that comes earlier ends the server as soon as it has started.
-            signal.signal(number, lambda *_: setattr(server, "should_exit", True))
-        asyncio.new_event_loop().run_until_complete(server.serve([listening]))
-        # Responses are sent, or out of time. Exit at once: TensorFlow would take seconds to end,
-        # and an abandoned computation longer.
-        os._exit(0)
+    A fine-tuned model predicts; a pretrained one fills blanks, generates text and shows its
+    attention. Requests are those of TensorFlow Serving: POST /v1/models/NAME:predict with
+    {"instances": [{"text_a": "..."}]}; GET /health (alive), /ready, /metrics and /v1/models/NAME
+    report the state. Requests that arrive together are computed together. Exported models are
+    served by TensorFlow Serving.
+
+    Examples:
+      xlnet serve --model_dir=model --port=8501
+    """
+    system.import_tensorflow()
+    try:
+        from xlnet.server import application
+    except ModuleNotFoundError as e:
+        raise UserError(
+            f"the server needs the package {e.name}: pip install starlette uvicorn "
+            "prometheus-client"
+        ) from None
+    from xlnet.server.served_model import ServedModel
+
+    # An address in use is an error before the model is loaded; who connects until then is
+    # refused.
+    listening = application.bind(settings.host, settings.port)
+    model = ServedModel(model_settings)
+    path = model_settings.model_dir
+    name = settings.name or os.path.basename(os.path.abspath(path))
+    listening.listen()  # who connects from now on waits for the server
+    # In a URL, IPv6 addresses have brackets.
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    address = f"http://{host}:{listening.getsockname()[1]}"
+    url = f"{address}/v1/models/{urllib.parse.quote(name)}"
+    signatures = ", ".join(model.inputs)
+    print(f"serving {path} at {url} (signatures {signatures})")
+    print(f"a page to try it: {address}/", flush=True)
+    server = application.server(model, name, listening)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # While it serves, uvicorn handles them, and raises them again at its end, where this
+        # does nothing more. One that comes earlier ends the server as soon as it has started.
+        signal.signal(number, lambda *_: setattr(server, "should_exit", True))
+    asyncio.new_event_loop().run_until_complete(server.serve([listening]))
+    # Responses are sent, or out of time. Exit at once: TensorFlow would take seconds to end,
+    # and an abandoned computation longer.
+    os._exit(0)
