@@ -10,19 +10,17 @@ from xlnet.support.errors import wrong
 SEQUENCE_SPECIAL_TOKENS = 3  # <sep> <sep> <cls> of every pretraining sequence
 
 
-class TextSettings(Settings, help_group=HelpGroup.TEXT):
+class TextSettings(Settings, help_group=HelpGroup.TEXT, belongs_to=None):
     """How text is cleaned."""
 
     uncased: Optional[bool] = setting(
         None,
         "lower-case the text; if not given, as when the vocabulary was trained, or False",
-        belongs_to=None,
     )
     keep_accents: Optional[bool] = setting(
         None,
         "leave accents, syllables and full-width letters to the vocabulary's normalization; if not "
         "given, as when the vocabulary was trained, or False",
-        belongs_to=None,
     )
 
 
@@ -83,15 +81,12 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
     save_dir: str = required("directory for the records and their manifest")
     sp_path: str = required("SentencePiece model", HelpGroup.TEXT)
     # The form of the records.
-    seq_len: int = setting(
-        512, "length of a sequence [tokens]", minimum=1, belongs_to=None
-    )
+    seq_len: int = setting(512, "length of a sequence [tokens]", minimum=1)
     reuse_len: int = setting(
         0,
         "leading part of a sequence that continues the one before [tokens]; 0: half of seq_len, at "
         "most seq_len - 5",
         minimum=0,
-        belongs_to=None,
     )
     num_streams: int = setting(
         0,
@@ -100,9 +95,7 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
         minimum=0,
         aliases=("bsz_per_host",),
     )
-    bi_data: bool = setting(
-        True, "run half of the text streams backward", belongs_to=None
-    )
+    bi_data: bool = setting(True, "run half of the text streams backward")
     from_raw_text: bool = setting(
         True, "the input is text; False: each line holds token ids", HelpGroup.TEXT
     )

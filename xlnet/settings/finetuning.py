@@ -60,9 +60,20 @@ class FormSettings(Settings, help_group=HelpGroup.TEXT):
     )
 
 
-class ResultSettings(Settings, help_group=HelpGroup.PREDICTION, belongs_to=None):
-    """What is predicted, and where results go."""
+class CommandSettings(Settings, help_group=HelpGroup.PREDICTION, belongs_to=None):
+    """What one command does, by which files: no run or model keeps it."""
 
+    # What to do: train, evaluate, predict.
+    do_train: bool = setting(False, "fine-tune on the train split", HelpGroup.TASK)
+    do_eval: bool = same_as(
+        PretrainingSettings, "do_eval", help="evaluate on eval_split"
+    )
+    do_predict: bool = setting(
+        False,
+        "write predictions for predict_split or predict_file",
+        HelpGroup.TASK,
+    )
+    # What is predicted, and where results go.
     predict_split: str = setting(
         "test",
         "split to predict: test, dev, ...",
@@ -80,11 +91,34 @@ class ResultSettings(Settings, help_group=HelpGroup.PREDICTION, belongs_to=None)
         "file for the predictions instead of predict_dir, in a directory that exists, such as .tsv "
         "or .csv; -: the standard output",
     )
+    # Files and modules that are read, and those that are made on the way.
+    own_module: Optional[str] = setting(
+        None,
+        "FILE.py, or an installed module, that registers an own task type, which custom files then "
+        "have",
+        HelpGroup.TASK,
+    )
+    on_error: str = setting(
+        "fail",
+        "what to do at rows to train on that cannot be read: fail, or skip and count them",
+        HelpGroup.TEXT,
+        choices=("fail", "skip"),
+    )
+    spiece_model_file: str = setting(
+        "",
+        "SentencePiece model; if not given, that of model_dir or of init_checkpoint",
+        HelpGroup.TEXT,
+    )
+    output_dir: str = setting(
+        "",
+        "directory that keeps tokenized records; if not given, model_dir/cache/records",
+        HelpGroup.RECORDS,
+    )
 
 
 class TaskSettings(
     FormSettings,
-    ResultSettings,
+    CommandSettings,
     RunSettings,
     TextSettings,
     help_group=HelpGroup.EVALUATION,
@@ -99,13 +133,6 @@ class TaskSettings(
         HelpGroup.TASK,
         belongs_to="model",
     )
-    own_module: Optional[str] = setting(
-        None,
-        "FILE.py, or an installed module, that registers an own task type, which custom files then "
-        "have",
-        HelpGroup.TASK,
-        belongs_to=None,
-    )
     data_dir: str = setting(
         "",
         "directory of the task's files; custom: train, dev (or validation) and test in any form, "
@@ -119,18 +146,6 @@ class TaskSettings(
     )
     dev_file: Optional[str] = setting(
         None, "files to evaluate on instead of those in data_dir", HelpGroup.TEXT
-    )
-    output_dir: str = setting(
-        "",
-        "directory that keeps tokenized records; if not given, model_dir/cache/records",
-        HelpGroup.RECORDS,
-        belongs_to=None,
-    )
-    spiece_model_file: str = setting(
-        "",
-        "SentencePiece model; if not given, that of model_dir or of init_checkpoint",
-        HelpGroup.TEXT,
-        belongs_to=None,
     )
     model_config_path: str = same_as(RunSettings, "model_config_path", default="")
     # None until the number of rows is known (`finetuning.resolve.derived` and `in_steps`).
@@ -162,20 +177,7 @@ class TaskSettings(
         "most 50",
     )
     max_save: int = same_as(RunSettings, "max_save", default=2)
-    # What to do: train, evaluate, predict; on which split, and where the results go.
-    do_train: bool = setting(
-        False, "fine-tune on the train split", HelpGroup.TASK, belongs_to=None
-    )
-    do_eval: bool = same_as(
-        PretrainingSettings, "do_eval", help="evaluate on eval_split"
-    )
-    do_predict: bool = setting(
-        False,
-        "write predictions for predict_split or predict_file",
-        HelpGroup.TASK,
-        belongs_to=None,
-    )
-
+    # What training is evaluated on, and how its best checkpoint is chosen.
     dev_share: Optional[float] = setting(
         None,
         "fraction of the training examples held out where there is no dev file; if not given, 0.1 "
@@ -214,13 +216,6 @@ class TaskSettings(
         HelpGroup.LENGTH,
         minimum=MIN_SEQ_LENGTH,
         belongs_to="model",
-    )
-    on_error: str = setting(
-        "fail",
-        "what to do at rows to train on that cannot be read: fail, or skip and count them",
-        HelpGroup.TEXT,
-        choices=("fail", "skip"),
-        belongs_to=None,
     )
     eval_batch_size: int = setting(
         32,

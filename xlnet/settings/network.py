@@ -101,43 +101,46 @@ ArchitectureSettings: type[Settings] = type("ArchitectureSettings", (Settings,),
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 
-class NetworkSettings(Settings, help_group=HelpGroup.REGULARIZATION):
+class NetworkSettings(Settings, help_group=HelpGroup.ORIGINAL):
     """How the network is initialized and regularized."""
 
     # Against overfitting.
     dropout: float = setting(
-        0.1, "dropout rate of hidden states", minimum=0.0, below=1.0
+        0.1,
+        "dropout rate of hidden states",
+        HelpGroup.REGULARIZATION,
+        minimum=0.0,
+        below=1.0,
     )
     dropatt: float = setting(
-        0.1, "dropout rate of attention probabilities", minimum=0.0, below=1.0
+        0.1,
+        "dropout rate of attention probabilities",
+        HelpGroup.REGULARIZATION,
+        minimum=0.0,
+        below=1.0,
     )
     # The initial weights, and how far apart positions may be.
     init: str = setting(
         "normal",
         "distribution of the initial weights",
-        HelpGroup.ORIGINAL,
         choices=("normal", "uniform"),
     )
     init_std: float = setting(
         0.02,
         "standard deviation of normal initialization",
-        HelpGroup.ORIGINAL,
         minimum=0.0,
     )
     init_range: float = setting(
-        0.1, "half width of uniform initialization", HelpGroup.ORIGINAL, minimum=0.0
+        0.1, "half width of uniform initialization", minimum=0.0
     )
     clamp_len: int = setting(
         -1,
         "clip relative distances to ±clamp_len [tokens]; -1: off",
-        HelpGroup.ORIGINAL,
         minimum=-1,
         belongs_to="model",
     )
     # Speed and memory.
-    use_bfloat16: bool = setting(
-        False, "the same as --precision=bf16", HelpGroup.ORIGINAL, belongs_to=None
-    )
+    use_bfloat16: bool = setting(False, "the same as --precision=bf16", belongs_to=None)
     precision: Optional[str] = setting(
         None,
         "dtype of the matmuls (mixed precision); fp32 if not given",
