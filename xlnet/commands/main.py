@@ -1,6 +1,6 @@
 """The console command `xlnet`: its subcommands, and the program of each."""
 
-import importlib
+import pkgutil
 import sys
 from typing import NamedTuple
 
@@ -9,48 +9,47 @@ class Command(NamedTuple):
     """A subcommand."""
 
     name: str  # as typed after `xlnet`
-    program: str  # "module.function" of `xlnet.commands`
+    program: str  # "module:function" of `xlnet.commands`
     about: str  # one line
 
     def run(self) -> None:
-        module, _, function = self.program.partition(".")
-        getattr(importlib.import_module("xlnet.commands." + module), function)()
+        pkgutil.resolve_name("xlnet.commands." + self.program)()
 
 
 # The commands by purpose, in the order of `xlnet --help`: name | program | about.
 _TABLE = """
 Pretraining data
-data vocabulary | data_vocabulary.run | train a SentencePiece vocabulary
-data make | data.make | turn text into records
-data beam | data.beam | turn text into records with Apache Beam
-data merge | data.merge | merge the records of several machines
-data inspect | data_inspect.inspect | show records as text and counts
-data verify | data.verify | compare records with their checksums
+data vocabulary | data_vocabulary:run | train a SentencePiece vocabulary
+data make | data:make | turn text into records
+data beam | data:beam | turn text into records with Apache Beam
+data merge | data:merge | merge the records of several machines
+data inspect | data_inspect:inspect | show records as text and counts
+data verify | data:verify | compare records with their checksums
 
 Training
-pretrain | pretrain.run | pretrain on records
-classify | fine_tuning.classify | fine-tune for classification, regression, multiple choice, ranking
-squad | fine_tuning.squad | fine-tune for question answering
-tag | fine_tuning.tag | fine-tune for named entity recognition
+pretrain | pretrain:run | pretrain on records
+classify | fine_tuning:classify | fine-tune for classification, regression, multiple choice, ranking
+squad | fine_tuning:squad | fine-tune for question answering
+tag | fine_tuning:tag | fine-tune for named entity recognition
 
 Inference
-predict | predict.predict | predict a file with a fine-tuned model
-evaluate | predict.evaluate | evaluate a fine-tuned model, on its own dev split or a file
-fill | query.fill | fill in blanks (infilling)
-generate | query.generate | generate text
-serve | serve.run | serve a model over HTTP
+predict | predict:predict | predict a file with a fine-tuned model
+evaluate | predict:evaluate | evaluate a fine-tuned model, on its own dev split or a file
+fill | query:fill | fill in blanks (infilling)
+generate | query:generate | generate text
+serve | serve:run | serve a model over HTTP
 
 Exchange
-export | exchange.export | write a SavedModel
-convert | exchange.convert | convert from and to Hugging Face
+export | exchange:export | write a SavedModel
+convert | exchange:convert | convert from and to Hugging Face
 
 Plots
-plot masks | data_inspect.masks | attention masks of both streams
-plot curves | plot.curves | learning curves of one or several runs
-plot attention | plot.attention | attention of a network in a text
+plot masks | data_inspect:masks | attention masks of both streams
+plot curves | plot:curves | learning curves of one or several runs
+plot attention | plot:attention | attention of a network in a text
 
 Trying it
-sample | data.sample | write sample texts for all of the above
+sample | data:sample | write sample texts for all of the above
 """
 COMMANDS: dict[str, Command] = {}
 for _line in _TABLE.splitlines():

@@ -227,7 +227,7 @@ def derived(
     optimization = dataclasses.replace(
         optimization, train_steps=steps, learning_rate=rate, warmup_steps=warmup
     )
-    optimization.check_warmup()
+    optimization.check()
     return settings, optimization
 
 

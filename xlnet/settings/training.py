@@ -137,11 +137,7 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
 
     def check(self) -> None:
         super().check()
-        self.check_warmup()
-
-    def check_warmup(self) -> None:
-        """Raises UserError unless the peak learning rate is reached."""
-        # One of them may not be known yet.
+        # The peak learning rate must be reached. One of the lengths may not be known yet.
         if (self.warmup_steps or 0) > (self.train_steps or math.inf):
             expected = f"at most train_steps, {self.train_steps}"
             raise wrong("warmup_steps", self.warmup_steps, expected)
