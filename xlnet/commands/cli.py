@@ -143,6 +143,7 @@ def program(*groups: type[Settings], **how: Any) -> Callable[..., Callable[[], N
 
 
 def _end(program: str, reason: str | Exception, status: int) -> NoReturn:
+    """Ends the process with one line on stderr."""
     text = escape_control_characters(str(reason))
     print(f"{program}: {text}", file=sys.stderr, flush=True)
     # without clean-up, which would wait for a thread that is still in TensorFlow

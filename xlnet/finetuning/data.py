@@ -1,5 +1,5 @@
-"""The data of a fine-tuning run: files to rows, read once and checked, and rows to train on to
-record files, which later runs find and use again."""
+"""The data of a fine-tuning run: files to rows (`tasks.task.Row`), read once and checked, and rows
+to train on to record files, which later runs find and use again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _NOTED = 0.01  # a larger ratio of unknown pieces or of cut rows is warned of
 _RECORDS_VERSION = 4
 _ROWS_AT_ONCE = 1000
 
-# In a note: windows cover all of the context of a question.
+# The end of a note on rows of which the network does not read all. The context of a question is
+# never cut, as windows cover it.
 CUT_WORDS = "the rows are cut; see --max_seq_length (of questions: --max_query_length)"
 
 
@@ -39,17 +40,20 @@ def own_code(settings: TaskSettings) -> list[str]:
 
 
 class TaskData:
-    """The data of a task that the settings of `tuned` ask for, for a model with a tokenizer."""
+    """The rows of a task's files, as the settings of `tuned` name them, and the records of those to
+    train on, made with the tokenizer of the model. Each file is read once."""
 
     def __init__(self, tuned: FineTunedTask, tokenizer: Tokenizer):
         self._settings, self._task, self._tuned = tuned.settings, tuned.task, tuned
         self.tokenizer = tokenizer
+        # The rows of each part of a split, by (its name, whether its labels were needed).
         self._read: dict[tuple[str, bool], Sequence[Row]] = {}
 
     # -- files
 
     def paths(self, split: str) -> list[str]:
-        """The files of a split, or directories of files; of a held-out one the train file."""
+        """The path of each part of a split: a file, or a directory of files; of a part that is held
+        out of the train file that file."""
         named = self._task.files.by_split
         paths: list[str] = []
         for part in expand_split(self._task, split):
@@ -58,15 +62,15 @@ class TaskData:
         return paths
 
     def files_read(self, split: str) -> list[str]:
-        """The files that are read for a split."""
+        """The files that are read for a split: of each path those that the task's type says."""
         found: list[str] = []
         for path in self.paths(split):
             found += self._task.files_of(path)
         return found
 
     def can_evaluate(self) -> bool:
-        """Whether there is a file to evaluate on while training, or `eval_steps` is given: then a
-        missing file is an error."""
+        """Whether the training is evaluated on `eval_split`: its files exist, or `eval_steps` is
+        given, and a missing file is an error."""
         split = self._settings.eval_split
         if self._settings.eval_steps is not None:
             return True
@@ -78,7 +82,8 @@ class TaskData:
     # -- files to rows
 
     def of_split(self, split: str, need_labels: bool) -> dict[str, Sequence[Row]]:
-        """The rows of each part of a split, such as dev_matched of dev, by its name."""
+        """The rows of each part of a split, such as dev_matched of dev, by its name. need_labels:
+        whether a row without a label is an error."""
         data_dir = self._settings.data_dir
         rows_of: dict[str, Sequence[Row]] = {}
         for part in expand_split(self._task, split):
@@ -95,15 +100,17 @@ class TaskData:
         return self.of_split("train", need_labels=True)["train"]
 
     def to_train(self) -> Sequence[Row]:
-        """The rows to train on, made by the reader of those of the train file."""
+        """The rows to train on, which the task's type makes of those of the train file: a ranking
+        makes pairs of documents."""
         return self._task.training_rows(self.of_train_file(), self._settings.seed)
 
     def to_evaluate(self) -> dict[str, Sequence[Row]]:
-        """The rows of each file of `eval_split`, as of `of_split`."""
+        """The rows of each part of `eval_split`, by its name."""
         return self.of_split(self._settings.eval_split, need_labels=True)
 
     def to_predict(self) -> dict[str, Sequence[Row]]:
-        """The rows of each file of `predict_file`, or else of `predict_split`, as of `of_split`."""
+        """The rows of each file of `predict_file`, or else of each part of `predict_split`, by its
+        name."""
         settings = self._settings
         if not settings.predict_file:
             return self.of_split(settings.predict_split, need_labels=False)

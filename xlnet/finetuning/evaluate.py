@@ -34,7 +34,7 @@ _CHOSEN = "threshold"  # in the result of an evaluation, and in `run.json`
 class Evaluator:
     """Evaluates and predicts the files of a task with the checkpoints of a model directory."""
 
-    evaluates_start = False  # its output layer is random
+    evaluates_start = False  # the output layer is random before the first step
 
     def __init__(self, run: TaskRun):
         self._run, self._data = run, run.data
@@ -73,8 +73,8 @@ class Evaluator:
         return checkpoint.step_named(prefix), prefix
 
     def evaluate_step(self, step: int, prefix: str | None) -> dict[str, Any]:
-        """Evaluates a checkpoint while training; the mean result where `eval_split` is several
-        files."""
+        """Evaluates a checkpoint while training. Returns the metrics and the loss by name, means
+        over the files of `eval_split`, and the `threshold` if one is chosen."""
         assert prefix, "the initial weights are not evaluated"
         best_step, _ = self._best()
         self._predicted = [known for known in self._predicted if known[0] == best_step]
@@ -177,8 +177,8 @@ class Evaluator:
     def _evaluate_split(
         self, split: str, rows: Sequence[Row], step: int, prefix: str
     ) -> tuple[dict[str, Any], Predictions]:
-        """The metrics and predictions of a checkpoint for the rows of a split; prints the metrics,
-        the first time."""
+        """The metrics by name, and the predictions, of a checkpoint for the rows of a split; logs
+        the metrics the first time."""
         # The loss is a mean over rows, not batches, so a last batch of fewer rows counts less.
         predictions = self._predictions(split, rows, step, prefix)
         task = self._task

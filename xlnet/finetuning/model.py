@@ -26,17 +26,23 @@ from xlnet.tasks.contract import LossOptions, Predictions, mean_over_windows
 from xlnet.tasks.encoding import IDS, TokenCounts, batches_by_length
 from xlnet.tasks.task import Row
 
-# What of a batch to predict says to which rows its records belong, and how many tokens these have.
+# Keys of a batch to predict that are not features: to which rows its records belong, and how many
+# tokens these have (see `Predictor._batches`).
 OF_ROWS = ("index", "is_first", "tokens_read", "tokens")
 _DTYPES = {"int": tf.int32, "float": tf.float32}
 
 
 @dataclasses.dataclass(frozen=True)
 class TaskModel:
-    """A network and the output layer of a task.
+    """A network and the output layer of a task, as a graph of TensorFlow.
 
     Features of all methods are a dict of tensors [B, ...] as in `record_files.finetuning_features`;
     ids may have any length.
+
+    Attributes:
+      config: the architecture.
+      tuned: the task and the settings.
+      network: how the network is run, such as its dropout and precision.
     """
 
     config: XLNetConfig
@@ -74,8 +80,8 @@ class TaskModel:
         seed: tf.Tensor | None = None,
         device: str | None = None,
     ) -> tuple[heads.HeadBuilder, Any]:
-        """(`heads.HeadBuilder` on the network's output, the output layer's logits); seed None:
-        inference."""
+        """(`heads.HeadBuilder` on the network's output, the output layer's logits). seed: of
+        dropout; None: inference."""
         settings, task = self.tuned.settings, self.tuned.task
         is_training = seed is not None
         run = self.network.run_config(is_training, device=device)

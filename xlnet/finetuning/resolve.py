@@ -41,8 +41,8 @@ def resolve(
     device: DeviceSettings,
     given: Collection[str],
 ) -> TaskRun:
-    """The run that a command line and its model directory say, checked as far as that is possible
-    before the files of the task are read.
+    """The run that follows from a command line and its model directory, checked as far as that is
+    possible before the files of the task are read.
 
     Args:
       settings: as given, or their defaults, like the next three.
@@ -103,7 +103,7 @@ def make_records(settings: SpanSettings) -> None:
 
 
 def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
-    """The training that a run and its rows say. device: which devices were asked for.
+    """The training that follows from a run and its rows. device: which devices were asked for.
 
     Raises:
       UserError: something does not fit; nothing was written but records.

@@ -1,8 +1,9 @@
 """The verdict on a training: in at most three lines, whether the model has learned, and if not, the
 one setting to change.
 
-The first line has the main metric, its interval and that of the constant answer. The others name
-what is wrong. n is the number of evaluated rows, L that of labels.
+The first line has the main metric with its interval of confidence, and the metric of the constant
+answer, the best prediction that ignores the text. The others name what is wrong. n is the number of
+evaluated rows, L that of labels.
 """
 
 from __future__ import annotations
@@ -140,8 +141,8 @@ def _gold(seen: Evidence) -> np.ndarray | None:
 
 
 def _of_the_loss(seen: Evidence, is_better: bool) -> str:
-    """Divergence; a training loss that has hardly moved, or not below what ignores the text, though
-    the metric is no better than that of the constant answer."""
+    """The training diverged; or its loss has hardly moved, or not below that of the best prediction
+    that ignores the text, while the metric is no better than that of the constant answer."""
     if not seen.curve:
         return ""
     peak = max(line["learning_rate"] for line in seen.curve)
@@ -168,6 +169,7 @@ def _of_the_loss(seen: Evidence, is_better: bool) -> str:
 
 
 def _steps(seen: Evidence) -> int:
+    """The steps of the training."""
     return int(seen.curve[-1]["step"])
 
 
@@ -197,7 +199,8 @@ def _constant_loss(seen: Evidence) -> float:
 
 
 def _rare_labels(seen: Evidence) -> str:
-    """Many labels of which a row has a few: none weighs more than its absence."""
+    """Each row has a few of many labels: a loss that weighs a label like its absence teaches the
+    absence."""
     gold = _gold(seen)
     if gold is None or gold.ndim == 1 or gold.mean() >= _RARE or seen.class_weights:
         return ""
@@ -263,6 +266,7 @@ def _overfitted(seen: Evidence, is_better: bool) -> str:
 
 
 def _not_told_apart(seen: Evidence) -> str:
+    """The metric is not better than that of the constant answer."""
     share = seen.task.files.dev_share
     if seen.split == "dev" and share and share < 0.25:
         return f"too few rows to tell it from the constant answer; --dev_share={2 * share:g}"
@@ -300,8 +304,8 @@ def _limit(seen: Evidence) -> str:
 
 
 def _labelled(seen: Evidence) -> np.ndarray | None:
-    """Whether each row has each label, [n,L]; None: the predictions are not the probabilities of
-    labels, or they name answers, of which a row may have fewer."""
+    """1 where a row has a label, else 0, [n,L]; None: the predictions are not the probabilities of
+    labels, or the labels are answers to choose from, of which a row may have fewer."""
     task, gold = seen.task, _gold(seen)
     has_labels = bool(task.labels) and not task.columns.choices
     if gold is None or not has_labels:
@@ -310,5 +314,5 @@ def _labelled(seen: Evidence) -> np.ndarray | None:
 
 
 def _indicators(task: Task, labels: np.ndarray) -> np.ndarray:
-    """Labels as numbers, or as 0 and 1, as the latter."""
+    """Labels as 0 and 1 [n,L]; labels: these, or ids [n]."""
     return labels if task.label_shape else np.eye(len(task.labels))[labels]

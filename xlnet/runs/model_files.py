@@ -122,7 +122,8 @@ def read(
 def _inherited(
     run: RunDocument, network: NetworkSettings, given: dict[str, Any]
 ) -> tuple[FineTuningSettings, NetworkSettings]:
-    """The settings of a run that predicts with a fine-tuned model."""
+    """The settings of a run that predicts with a fine-tuned model: those of its document `run`, and
+    the values in `given`."""
     # A file from a stranger: only what is checked here and by `inherited_settings` is used.
     stored = run.task or {}
     its_type, labels = known.type_of(stored, run.path), stored["labels"]

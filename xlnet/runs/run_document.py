@@ -203,7 +203,7 @@ def to_share(document: RunDocument) -> RunDocument:
 
 
 def text_of(tokenizer: Tokenizer) -> dict[str, Any]:
-    """The section `text`."""
+    """The section `text` of a document: the vocabulary and how text is cleaned for it."""
     return {
         "spiece_sha256": tokenizer.sha256,
         "uncased": tokenizer.uncased,
@@ -212,8 +212,8 @@ def text_of(tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def values_of(groups: Sequence[Settings]) -> dict[str, Any]:
-    """The section `resolved` of groups of settings. Paths of files are absolute, as a later command
-    may be given in another directory."""
+    """The section `resolved` of a document: the values of all settings of some groups, by name.
+    Paths of files are absolute, as a later command may be given in another directory."""
     values = {}
     for group in groups:
         for field in dataclasses.fields(group):
@@ -227,7 +227,8 @@ def values_of(groups: Sequence[Settings]) -> dict[str, Any]:
 
 
 def changed(groups: Sequence[Settings]) -> str:
-    """The settings that differ from their defaults, but for those that a banner shows anyway."""
+    """The settings that differ from their defaults, as `name=value` in one line, but for those that
+    the banner of a run shows anyway (`_IN_BANNER`)."""
     found = []
     for group in groups:
         for field in dataclasses.fields(group):
@@ -346,8 +347,8 @@ def check_resumed(
 
 
 def differences(before: RunDocument, now: RunDocument) -> list[str]:
-    """In words, which files have other content than those that a run was trained on; what only one
-    of them has read is no difference."""
+    """In words, which files (`_CONTENT`) have other content than those that a run was trained on.
+    Files that only one of the two has read are not compared."""
     found = []
     for name, what in _CONTENT.items():
         was, mine = before.digests.get(name), now.digests.get(name)

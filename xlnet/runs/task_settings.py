@@ -159,7 +159,8 @@ def inherited_settings(
 
 
 def _check_form_to_predict(asked: TaskSettings, settings: TaskSettings) -> None:
-    """Raises UserError where a file to predict would be read in the form of the run's files."""
+    """Raises UserError where a file to predict would be read in the form that `settings` inherited
+    from the run, not in that which the command asked for."""
     for field in dataclasses.fields(FormSettings):
         name = field.name
         value = getattr(settings, name)
@@ -226,7 +227,7 @@ def with_own_files(settings: AnySettings, home: str) -> AnySettings:
 
 
 def require(settings: TaskSettings, *names: str) -> None:
-    """Raises MissingFlag for settings that have no value."""
+    """Raises MissingFlag if one of the settings `names` has no value."""
     for name in names:
         if not getattr(settings, name):
             what = settings.__dataclass_fields__[name].metadata["help"]
@@ -234,7 +235,8 @@ def require(settings: TaskSettings, *names: str) -> None:
 
 
 def read_vocabulary(settings: TaskSettings, config: XLNetConfig) -> Tokenizer:
-    """The `Tokenizer`, which cleans text as in pretraining; has as many pieces as the network."""
+    """The tokenizer of `spiece_model_file`. Raises UserError unless it is that of the weights in
+    `model_dir` and `init_checkpoint`, and has as many pieces as the network."""
     tokenizer = Tokenizer(
         settings.spiece_model_file,
         settings.uncased,

@@ -99,7 +99,7 @@ def required(help: str, help_group: Optional[HelpGroup] = None, **limits: Any) -
 
 
 def same_as(group: Any, name: str, **changes: Any) -> Any:
-    """The setting `name` of another group, with `changes` of the arguments of `setting`."""
+    """Declares a setting like `name` of another group. changes: other arguments of `setting`."""
     field = group.__dataclass_fields__[name]
     return setting(**{"default": field.default, **field.metadata, **changes})
 
@@ -146,7 +146,8 @@ _BOUNDS = (
 
 
 def check_limits(field: "dataclasses.Field[Any]", value: Any, before: str = "") -> None:
-    """Raises UserError, which begins with `before`, unless `field` allows `value`."""
+    """Raises UserError unless `value` is within the limits of `field`. before: what the error
+    begins with, ahead of the name of the field."""
     where, limits = before + field.name, field.metadata
     if limits["choices"] and value not in limits["choices"]:
         raise wrong(where, repr(value), f"one of {', '.join(limits['choices'])}")

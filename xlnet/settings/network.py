@@ -74,6 +74,7 @@ class XLNetConfig:
             raise wrong(f"{source}: d_model", self.d_model, expected)
 
     def to_dict(self) -> dict[str, Any]:
+        """The values by name, as in `xlnet_config.json`."""
         return dataclasses.asdict(self)
 
     def to_json(self, path: Union[str, os.PathLike[str]]) -> None:

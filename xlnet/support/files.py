@@ -140,7 +140,7 @@ def remove_unfinished(start: str) -> None:
 
 
 def is_standard_output(path: object) -> bool:
-    """Whether the value of a flag is a name of the standard output."""
+    """Whether a path, the value of a flag, means the standard output."""
     return path in ("-", "/dev/stdout")
 
 
@@ -228,8 +228,8 @@ def require_file(path: str | None, what: str) -> None:
 
 
 def matching(pattern: str) -> list[str]:
-    """The local files and directories of a glob pattern, sorted; the name of one that exists is not
-    a pattern, whatever signs it has."""
+    """The local files and directories that match a glob pattern, sorted. The name of one that
+    exists is not a pattern, whatever signs it has."""
     if os.path.lexists(pattern):
         return [pattern]
     return sorted(glob.glob(pattern, recursive=True))
@@ -327,6 +327,7 @@ def directory_of(checkpoint: str) -> str:
 
 
 def is_remote(path: str) -> bool:
+    """Whether a path is a URL, such as gs://bucket/file."""
     return "://" in path
 
 
@@ -404,6 +405,7 @@ def _gfile(path: str) -> Any:
 
 
 def _file_systems() -> Any:
+    """Apache Beam's `FileSystems`; a UserError if it is not installed."""
     try:
         from apache_beam.io.filesystems import FileSystems
     except ImportError:
