@@ -16,6 +16,7 @@ from xlnet.corpus import record_files
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import TaskSettings
+from xlnet.settings.training import CACHE
 from xlnet.support import files, system
 from xlnet.support.errors import wrong
 from xlnet.tasks.files import forms, parsing
@@ -126,8 +127,9 @@ class TaskData:
 
     def records(self, rows: Sequence[Row]) -> str:
         """The path of the TFRecord file with the records of the rows to train on, which is named
-        after its content: `<output_dir>/<task>.train.<hash>.tfrecord`. Unless it is there already,
-        writes it, and warns if the vocabulary or the length lose much of the text."""
+        after its content: `<output_dir>/<task>.train.<hash>.tfrecord`, by default in `cache/` of
+        the model. Unless it is there already, writes it, and warns if the vocabulary or the length
+        lose much of the text."""
         task, tokenizer, layout = self._task, self.tokenizer, self._tuned.layout
         features = self._tuned.features(is_training=True)
         # The name has a hash of everything that the content depends on.
@@ -147,7 +149,8 @@ class TaskData:
             content = json.dumps([row.pairs, row.label, row.source])
             digest.update(content.encode())
         name = f"{task.name}.train.{digest.hexdigest()[:16]}.tfrecord"
-        path = os.path.join(self._settings.output_dir, name)
+        cache = os.path.join(self._settings.model_dir, CACHE, "records")
+        path = os.path.join(self._settings.output_dir or cache, name)
 
         if os.path.exists(path):  # an earlier run has written it
             return path

@@ -19,7 +19,7 @@ from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
 from xlnet.settings.finetuning import FineTuningSettings, FormSettings, TaskSettings
 from xlnet.settings.network import CONFIG_NAME, NetworkSettings, XLNetConfig
-from xlnet.settings.training import BEST, CACHE, RUN_NAME, OptimizationSettings
+from xlnet.settings.training import BEST, RUN_NAME, OptimizationSettings
 from xlnet.support import files
 from xlnet.support.errors import MissingFlag, wrong
 from xlnet.tasks import encoding, known
@@ -152,9 +152,6 @@ def inherited_settings(
     require(settings, "task_name", "spiece_model_file", "model_config_path")
     if settings.needs_data_dir:
         require(settings, "data_dir")
-    if settings.do_train and not settings.output_dir:
-        records = os.path.join(settings.model_dir, CACHE, "records")
-        settings = dataclasses.replace(settings, output_dir=records)
     return settings, network, optimization
 
 
