@@ -39,6 +39,8 @@ from xlnet.support.errors import UserError, wrong
 _log = logging.getLogger(__name__)
 
 FORMAT = 1
+# The keys of the file besides its format and version, in the order of the fields of `RunDocument`.
+_SECTIONS = ("program", "resolved", "task", "text", "read")
 
 # Files of a run. Their content is compared, not their names, and none of those of a task is
 # inherited where another one is given.
@@ -128,22 +130,19 @@ def read(directory: str) -> RunDocument | None:
     path = path_in(directory)
     if not os.path.exists(path):
         return None
-    values = files.read_json(path, "run")
+    values = {"task": None, "text": {}, "read": {}, **files.read_json(path, "run")}
     if values.get("format") != FORMAT:
         raise wrong(f"{path}: format", repr(values.get("format")), str(FORMAT))
-    may_be_none = ("program", "task")
-    sections: dict[str, Any] = {}
-    for field in dataclasses.fields(RunDocument)[1:]:
-        key = "read" if field.name == "digests" else field.name
-        if key not in values:
-            continue
-        value, kind = values[key], str if key == "program" else dict
-        if not (isinstance(value, kind) or value is None and key in may_be_none):
-            raise wrong(f"{path}: {key}", f"{value!r:.80}", kind.__name__)
-        sections[field.name] = value
-    if "program" not in sections or "resolved" not in sections:
+    if "program" not in values or "resolved" not in values:
         raise wrong(path, "one of them or none", "program and resolved")
-    return RunDocument(path, **sections)
+    sections = []
+    for key in _SECTIONS:
+        value, kind = values[key], str if key == "program" else dict
+        may_be_none = key in ("program", "task")
+        if not (isinstance(value, kind) or value is None and may_be_none):
+            raise wrong(f"{path}: {key}", f"{value!r:.80}", kind.__name__)
+        sections.append(value)
+    return RunDocument(path, *sections)
 
 
 @contextlib.contextmanager
@@ -171,11 +170,11 @@ def write(
         config.to_json(os.path.join(directory, CONFIG_NAME))
     if tokenizer:
         tokenizer.save(os.path.join(directory, SPIECE_NAME))
-    values = dataclasses.asdict(document)
-    del values["path"]
-    values["read"] = values.pop("digests")
+    _, *values = dataclasses.astuple(document)
+    sections = dict(zip(_SECTIONS, values))
     files.write_json(
-        path_in(directory), {"format": FORMAT, "version": xlnet.__version__, **values}
+        path_in(directory),
+        {"format": FORMAT, "version": xlnet.__version__, **sections},
     )
 
 
