@@ -279,8 +279,7 @@ def _take_preset(
             raise wrong(source, f"'{name}'", "settings of this program")
         check_value(fields[name], value, source)
         other = fields[name].metadata["instead_of"]
-        # The document of a run has both, and 0 for the one that it did not use.
-        if other and value and preset.get(other):
+        if other in preset:
             raise wrong(f"{source}: {name}", f"{other}, too", "one of them")
         if not present & {name, other}:
             # JSON's 1 is a float where the setting is one: TensorFlow refuses integers in formulas.

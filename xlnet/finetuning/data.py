@@ -82,7 +82,7 @@ class TaskData:
 
     # -- files to rows
 
-    def of_split(self, split: str, need_labels: bool) -> dict[str, Sequence[Row]]:
+    def rows_of_split(self, split: str, need_labels: bool) -> dict[str, Sequence[Row]]:
         """The rows of each part of a split, such as dev_matched of dev, by its name. need_labels:
         whether a row without a label is an error."""
         data_dir = self._settings.data_dir
@@ -96,25 +96,25 @@ class TaskData:
             rows_of[part] = self._read[part, need_labels]
         return rows_of
 
-    def of_train_file(self) -> Sequence[Row]:
+    def rows_of_train_file(self) -> Sequence[Row]:
         """The rows of the train file, without those that are held out."""
-        return self.of_split("train", need_labels=True)["train"]
+        return self.rows_of_split("train", need_labels=True)["train"]
 
-    def to_train(self) -> Sequence[Row]:
+    def rows_to_train(self) -> Sequence[Row]:
         """The rows to train on, which the task's type makes of those of the train file: a ranking
         makes pairs of documents."""
-        return self._task.training_rows(self.of_train_file(), self._settings.seed)
+        return self._task.training_rows(self.rows_of_train_file(), self._settings.seed)
 
-    def to_evaluate(self) -> dict[str, Sequence[Row]]:
+    def rows_to_evaluate(self) -> dict[str, Sequence[Row]]:
         """The rows of each part of `eval_split`, by its name."""
-        return self.of_split(self._settings.eval_split, need_labels=True)
+        return self.rows_of_split(self._settings.eval_split, need_labels=True)
 
-    def to_predict(self) -> dict[str, Sequence[Row]]:
+    def rows_to_predict(self) -> dict[str, Sequence[Row]]:
         """The rows of each file of `predict_file`, or else of each part of `predict_split`, by its
         name."""
         settings = self._settings
         if not settings.predict_file:
-            return self.of_split(settings.predict_split, need_labels=False)
+            return self.rows_of_split(settings.predict_split, need_labels=False)
         rows_of: dict[str, Sequence[Row]] = {}
         for path in forms.each_path(settings.predict_file):
             name = "stdin" if path == "-" else forms.stem(os.path.basename(path))

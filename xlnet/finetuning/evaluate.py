@@ -79,7 +79,7 @@ class Evaluator:
         best_step, _ = self._best()
         self._predicted = [known for known in self._predicted if known[0] == best_step]
         of_files = []
-        for split, rows in self._data.to_evaluate().items():
+        for split, rows in self._data.rows_to_evaluate().items():
             of_files.append(self._evaluate_split(split, rows, step, prefix)[0])
         result = results.mean(self._task, of_files)
         if self._chooses_threshold:
@@ -111,7 +111,7 @@ class Evaluator:
         if settings.eval_all_ckpt:
             # The checkpoint that best/ is of may have been removed, as only the last ones are kept.
             prefixes.update(checkpoint.all_prefixes(settings.model_dir))
-        for split, rows in self._data.to_evaluate().items():
+        for split, rows in self._data.rows_to_evaluate().items():
             checkpoints: list[dict[str, Any]] = []
             values = []
             for step, prefix in sorted(prefixes.items()):
@@ -144,12 +144,12 @@ class Evaluator:
         step, prefix = self._best()
         if settings.do_eval or settings.eval_steps != 0 and self._data.can_evaluate():
             # Of several files the first.
-            split, rows = next(iter(self._data.to_evaluate().items()))
+            split, rows = next(iter(self._data.rows_to_evaluate().items()))
             predictions = self._predictions(split, rows, step, prefix)
             name, values = self._name_of(split), predictions.values
             result = results.score(task, predictions, rows, self._threshold)
         if settings.do_train:
-            train_rows = self._data.of_train_file()
+            train_rows = self._data.rows_of_train_file()
         while_training = best_checkpoint.BestCheckpoint(
             settings.model_dir, task.metrics[0]
         )

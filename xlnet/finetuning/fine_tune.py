@@ -48,8 +48,8 @@ def fine_tune(
 
     # Read all files before any work: bad rows are found first. Then train, evaluate and predict.
     if settings.do_eval:
-        data.to_evaluate()  # which keeps them
-    to_predict = data.to_predict() if settings.do_predict else {}
+        data.rows_to_evaluate()  # which keeps them
+    to_predict = data.rows_to_predict() if settings.do_predict else {}
     evaluator = Evaluator(run)
     with contextlib.ExitStack() as stack:
         if settings.do_train:

@@ -93,7 +93,7 @@ def make_records(settings: SpanSettings) -> None:
         before = task_settings.read_model(settings.model_dir)
     tuned = FineTunedTask(task_settings.task_of_run(settings, before), settings)
     data = TaskData(tuned, tokenizer)
-    rows = data.to_train()
+    rows = data.rows_to_train()
     path = data.records(rows)
     count = len(record_files.EqualRecords(path))
     _log.info("train: %d rows, %d records: %s", len(rows), count, path)
@@ -111,7 +111,7 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
     # Read the rows of all files: bad ones are found before hours of work.
     model, data, devices = run.model, run.data, run.devices
     settings, task = model.tuned.settings, model.tuned.task
-    rows = data.to_train()
+    rows = data.rows_to_train()
     settings, optimization = derived(
         settings,
         run.optimization,
@@ -120,7 +120,7 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
         devices.replicas * settings.grad_accum_steps,
     )
     settings_in_epochs = settings  # as run.json keeps them
-    labelled = data.of_train_file()
+    labelled = data.rows_of_train_file()
     if not data.can_evaluate():
         _log.warning(
             "note: there is no file %s to evaluate on while training",
@@ -136,7 +136,7 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
         )
     evaluated = {}
     if settings.eval_steps or settings.do_eval:
-        evaluated = data.to_evaluate()
+        evaluated = data.rows_to_evaluate()
     note_repeated_texts(labelled, evaluated)
     class_weights = None
     if settings.class_weights:

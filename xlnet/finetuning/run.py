@@ -146,11 +146,11 @@ class FineTuningRun(TaskRun, TrainingRun):
         held_out = ""
         # which decides by a hash: of few rows it is another share
         if task.files.dev_share:
-            count = len(data.of_split("dev", True)["dev"])
+            count = len(data.rows_of_split("dev", True)["dev"])
             held_out = f"; {count:,} more of the file held out as dev"
         labels = "scores"
         if task.labels:
-            labels = task.counts_in_words(data.of_train_file())
+            labels = task.counts_in_words(data.rows_of_train_file())
         epochs = (
             self.optimization.train_steps * settings.train_batch_size / len(self.rows)
         )

@@ -135,7 +135,7 @@ def read(directory: str) -> RunDocument | None:
         raise wrong(f"{path}: format", repr(values.get("format")), str(FORMAT))
     if "program" not in values or "resolved" not in values:
         raise wrong(path, "one of them or none", "program and resolved")
-    sections = []
+    sections: list[Any] = []
     for key in _SECTIONS:
         value, kind = values[key], str if key == "program" else dict
         may_be_none = key in ("program", "task")

@@ -75,7 +75,7 @@ def setting(
       below: the same from above.
       instead_of: another setting for the same thing, which has this one there. On the command line
         one of them overrides the other one in a preset or an earlier run, and both are an error.
-      aliases: other names of the flag, also in presets and kept settings.
+      aliases: other names of the flag.
       belongs_to: see `BelongsTo`; "class": that of its class.
     """
     metadata = {

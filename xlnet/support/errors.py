@@ -52,8 +52,6 @@ def wrong(where: str, found: object, expected: str, flag: str = "") -> UserError
 def escape_control_characters(text: str, kept: str = "") -> str:
     """A text that is safe for a terminal: characters that are not printable, except `kept`, are
     escaped as Python does. Errors quote files, whose bytes must not control the terminal."""
-    if text.isprintable():
-        return text
     safe = ""
     for character in text:
         is_shown = character.isprintable() or character in kept
