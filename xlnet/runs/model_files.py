@@ -74,7 +74,7 @@ def read(
     network = network or NetworkSettings()
     given: dict[str, Any] = dict(
         model_dir=path,
-        model_config_path=model_config_path or "",
+        model_config_path=model_config_path,
         spiece_model_file=spiece_model_file or "",
     )
     network.check()

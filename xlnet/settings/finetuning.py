@@ -5,7 +5,6 @@ from typing import ClassVar, Optional, Union, cast
 
 from xlnet.settings.data import TextSettings
 from xlnet.settings.fields import HelpGroup, Settings, same_as, setting
-from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import OptimizationSettings, RunSettings
 from xlnet.support.errors import wrong
 
@@ -65,9 +64,7 @@ class CommandSettings(Settings, help_group=HelpGroup.PREDICTION, belongs_to=None
 
     # What to do: train, evaluate, predict.
     do_train: bool = setting(False, "fine-tune on the train split", HelpGroup.TASK)
-    do_eval: bool = same_as(
-        PretrainingSettings, "do_eval", help="evaluate on eval_split"
-    )
+    do_eval: bool = setting(False, "evaluate on eval_split", HelpGroup.TASK)
     do_predict: bool = setting(
         False,
         "write predictions for predict_split or predict_file",
@@ -147,7 +144,6 @@ class TaskSettings(
     dev_file: Optional[str] = setting(
         None, "files to evaluate on instead of those in data_dir", HelpGroup.TEXT
     )
-    model_config_path: str = same_as(RunSettings, "model_config_path", default="")
     # None until the number of rows is known (`finetuning.resolve.derived` and `in_steps`).
     train_batch_size: int = same_as(
         RunSettings,
