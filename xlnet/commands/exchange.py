@@ -6,7 +6,6 @@ from xlnet.commands import cli
 from xlnet.inference.load import read_files
 from xlnet.inference.settings import ModelSettings
 from xlnet.settings.fields import Settings, required, same_as, setting
-from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.support import system
 
 
@@ -30,13 +29,9 @@ class ConversionSettings(Settings):
     spiece_model_file: Optional[str] = setting(
         None, "SentencePiece model; default: the one next to the input"
     )
-    text_b_column: Optional[str] = same_as(
-        ClassifierSettings, "text_b_column", help="to ours: column of the second text"
-    )
-    choice_columns: Optional[str] = same_as(
-        ClassifierSettings,
-        "choice_columns",
-        help="to ours: columns of the answers of a multiple-choice model",
+    text_b_column: Optional[str] = setting(None, "to ours: column of the second text")
+    choice_columns: Optional[str] = setting(
+        None, "to ours: columns of the answers of a multiple-choice model"
     )
 
 
