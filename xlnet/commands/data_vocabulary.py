@@ -90,7 +90,7 @@ def run(settings: VocabularySettings) -> None:
             raise wrong("sp_path", f"{path}, which exists", "a new file")
     size_of = reading.find_files(settings.input_glob)
     chunks = reading.cut(size_of)
-    sentences, number = draw(read_sentences(chunks, settings, keep_accents))
+    sentences, number = sample_sentences(read_sentences(chunks, settings, keep_accents))
     if not sentences:
         raise wrong("input_glob", f"no text in {settings.input_glob}", "sentences")
     counted = f"{len(size_of)} files, {number} sentences"
@@ -131,21 +131,21 @@ def read_sentences(
             advance(size)
 
 
-def draw(sentences: Iterable[str]) -> tuple[list[str], int]:
+def sample_sentences(sentences: Iterable[str]) -> tuple[list[str], int]:
     """Samples `_MOST_SENTENCES` of the sentences uniformly; returns them and the number of all.
     Memory is proportional to the sample."""
     # Reservoir sampling: of n sentences each is in the sample with probability size / n.
     size = _MOST_SENTENCES
-    drawn: list[str] = []
+    sample: list[str] = []
     number, uniform = 0, random.Random(0).random
     for number, sentence in enumerate(sentences, 1):
         if number <= size:
-            drawn.append(sentence)
+            sample.append(sentence)
             continue
-        place = int(uniform() * number)  # kept with probability size / number
-        if place < size:
-            drawn[place] = sentence
-    return drawn, number
+        replaced = int(uniform() * number)  # kept with probability size / number
+        if replaced < size:
+            sample[replaced] = sentence
+    return sample, number
 
 
 def train(
