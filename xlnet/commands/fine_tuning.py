@@ -69,6 +69,7 @@ def tag() -> None:
 
 
 def _run(group: type[TaskSettings], about: str | None) -> None:
+    """The program of a group of task settings. about: the text of its `--help`."""
     with cli.command(
         group,
         NetworkSettings,

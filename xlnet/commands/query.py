@@ -50,7 +50,7 @@ def texts(settings: TextInputs) -> Iterator[str]:
 
 
 def write(output: str, objects: Iterable[dict[str, Any]]) -> None:
-    """Writes JSON lines to the output."""
+    """Writes objects as JSON lines to the file `output`."""
     lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in objects)
     files.write_lines(output, lines)
     if not files.is_standard_output(output):
@@ -84,6 +84,7 @@ def fill(
 
 
 def _filled_object(text: str, found: Any) -> dict[str, Any]:
+    """A line of `--output`. found: the `Filling`s of the text."""
     return {"text": text, "fillings": [each._asdict() for each in found]}
 
 
@@ -115,4 +116,5 @@ def generate(
 
 
 def _generated_object(prompt: str, text: Any) -> dict[str, Any]:
+    """A line of `--output`. text: the `GeneratedText` of the prompt."""
     return {"prompt": prompt, **text._asdict()}

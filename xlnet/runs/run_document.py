@@ -101,6 +101,7 @@ class RunDocument:
 
     @property
     def directory(self) -> str:
+        """The directory of the file, which is the model directory or its `best`."""
         return os.path.dirname(self.path)
 
     def value_of(self, field: dataclasses.Field[Any]) -> Any:
@@ -300,6 +301,7 @@ def inherit(
 
 
 def _in_words(value: Any) -> str:
+    """The value of a setting, for an error."""
     return "not given" if value is None else str(value)
 
 

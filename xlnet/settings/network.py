@@ -85,6 +85,8 @@ class XLNetConfig:
 ARCHITECTURE_KEYS = tuple(XLNetConfig.__dataclass_fields__)
 
 
+# `ArchitectureSettings` is made of the fields of `XLNetConfig`: flags of the same names, None where
+# they are not given.
 _types: dict[str, Any] = {}
 _body: dict[str, Any] = {
     "__annotations__": _types,

@@ -183,6 +183,7 @@ def parse_json(text: str | bytes, nan_is_null: bool = False) -> Any:
 
 
 def _with_null(name: str) -> float | None:
+    """The value of NaN, Infinity or -Infinity in JSON."""
     return None if name == "NaN" else float(name)
 
 
