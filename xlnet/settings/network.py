@@ -43,7 +43,9 @@ class XLNetConfig:
         choices=("relu", "gelu", "gelu_erf"),
     )
     untie_r: bool = required("each layer has its own attention biases r_w, r_r and r_s")
-    n_token: int = required("vocabulary size; that of the data if not given", minimum=1)
+    n_token: int = required(
+        "vocabulary size; that of the data if not given", HelpGroup.MODEL, minimum=1
+    )
 
     def __init__(
         self,
@@ -93,12 +95,11 @@ _body: dict[str, Any] = {
     "__doc__": "The architecture as flags, in place of model_config_path.",
 }
 for _field in dataclasses.fields(XLNetConfig):
-    _group = HelpGroup.MODEL if _field.name == "n_token" else HelpGroup.ORIGINAL
     _types[_field.name] = Optional[_field.type]
-    _body[_field.name] = same_as(
-        XLNetConfig, _field.name, default=None, help_group=_group
-    )
-ArchitectureSettings: type[Settings] = type("ArchitectureSettings", (Settings,), _body)
+    _body[_field.name] = same_as(XLNetConfig, _field.name, default=None)
+ArchitectureSettings: type[Settings] = type(
+    "ArchitectureSettings", (Settings,), _body, help_group=HelpGroup.ORIGINAL
+)
 
 
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
