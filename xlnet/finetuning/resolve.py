@@ -217,9 +217,8 @@ def derived(
         # Not rounded up: batches run across the ends of epochs, so 2 epochs of 10 rows in batches
         # of 4 are 5 steps.
         steps = max(1, round(epochs * num_rows / batch))
-    rate = optimization.learning_rate
-    if rate is None:
-        rate = default_rate(width, bool(settings.init_checkpoint))
+    usual_rate = default_rate(width, bool(settings.init_checkpoint))
+    rate = optimization.learning_rate or usual_rate
     warmup = optimization.warmup_steps
     if warmup is None:
         warmup = round(_WARM_UP * steps)
@@ -242,9 +241,7 @@ def in_steps(settings: AnySettings, num_rows: int, train_steps: int) -> AnySetti
     if eval_steps is None:
         eval_steps = once_an_epoch
     save_steps = settings.save_steps or min(once_an_epoch, _MOST_UNSAVED)
-    log_steps = settings.log_steps
-    if not log_steps:
-        log_steps = min(max(1, train_steps // 20), _MOST_UNLOGGED)
+    log_steps = settings.log_steps or min(max(1, train_steps // 20), _MOST_UNLOGGED)
     return dataclasses.replace(
         settings, eval_steps=eval_steps, save_steps=save_steps, log_steps=log_steps
     )
