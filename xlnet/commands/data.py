@@ -73,7 +73,7 @@ def make() -> None:
 
 
 def show(summary: "preparation.Summary") -> None:
-    """Prints what was made."""
+    """Prints what `make`, `beam` or `merge` has made."""
     made = summary.manifest
     print(
         f"documents {made.documents}, sentences {made.sentences}, tokens {made.tokens} "

@@ -78,7 +78,7 @@ def inspect(settings: Any) -> None:
         found = f"{settings.objective}, which chooses its own targets"
         raise wrong("objective", found, "permutation")
     manifest = Manifest.read(settings.input, "input")
-    # These settings have all of a run's that are read.
+    # Of the settings of a run it reads those that `TargetSettings` has, too.
     permutation = resolve.choose_permutation(
         settings, manifest.seq_len, manifest.reuse_len
     )

@@ -97,7 +97,12 @@ def evaluate(settings: EvaluationSettings) -> None:
 
 
 def run(settings: Any, **given: Any) -> None:
-    """Does with a model what the program of its type does with the settings `given`."""
+    """Runs the program that trained a model: it predicts or evaluates.
+
+    Args:
+      settings: a `FileSettings`.
+      given: further settings of that program, such as `do_predict`.
+    """
     system.import_tensorflow()
     from xlnet.finetuning.fine_tune import fine_tune
     from xlnet.runs import task_settings
@@ -110,7 +115,8 @@ def run(settings: Any, **given: Any) -> None:
         raise wrong("model_dir", found, "a directory that a fine-tuning program wrote")
     known.load(settings.own_module)
     group = task_settings.group_of(document)
-    # The settings are those of that program; the model's are used for those that are not given.
+    # The settings are those of that program; those that are not given are the model's. The module
+    # is imported already, and the last two are not settings of a task.
     for field in dataclasses.fields(FileSettings):
         value = getattr(settings, field.name)
         if value is None or field.name in ("own_module", "device", "precision"):

@@ -94,7 +94,8 @@ class FineTuningRun(TaskRun, TrainingRun):
     def micro_batch_loss(
         self, part: Tensors, first_row: Any
     ) -> tuple[tf.Tensor, Tensors]:
-        """The loss of a micro-batch; nothing is kept of it."""
+        """The loss of a micro-batch, the mean over its examples, and no tensors to keep, as
+        fine-tuning has no memory. first_row: the index of its first example in the global batch."""
         settings = self.settings
         options = LossOptions(settings.label_smoothing, self.class_weights)
         getter = frozen(settings.freeze_layers) if settings.freeze_layers else None

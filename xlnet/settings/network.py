@@ -238,7 +238,7 @@ class RunConfig:
             raise wrong("device", repr(self.device), "plain, cpu, gpu, tpu or xla")
         if self.fused_attention and self.device != "xla":
             raise wrong("device", self.device, "xla", "fused_attention")
-        # The limits are declared there, for fields of the same names.
+        # The limits are declared in `NetworkSettings`, for fields of the same names.
         for field in dataclasses.fields(NetworkSettings):
             check_limits(field, getattr(self, field.name))
         if not self.clamp_len:

@@ -198,7 +198,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_json(path: str, what: str) -> dict[str, Any]:
-    """Reads a JSON object, local or remote; `what` is its role in errors ("model config", ...)."""
+    """The JSON object in a file, local or remote. what: the role of the file in errors, such as
+    "model config"."""
     require_file(path, what)
     with open_binary(path) as f:
         try:
