@@ -155,6 +155,7 @@ class TaskData:
         if os.path.exists(path):  # an earlier run has written it
             return path
 
+        # The integers of a record are ids of tokens and, mostly smaller, of labels and positions.
         largest = max(tokenizer.vocab_size, 1 << 14)
         to_bytes = record_files.ExampleBytes(features, largest)
         pieces = unknown = cut = 0

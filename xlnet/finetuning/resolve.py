@@ -231,8 +231,8 @@ def derived(
 
 
 def in_steps(settings: AnySettings, num_rows: int, train_steps: int) -> AnySettings:
-    """The settings with the intervals of a run in steps: by default it is evaluated and saved once
-    an epoch, and saved every 1,000 steps if an epoch has more; it has 20 log lines or more.
+    """The settings with the intervals of a training in steps. By default it is evaluated and saved
+    once an epoch, saved every 1,000 steps if an epoch has more, and logged in 20 lines or more.
 
     A row of several windows counts once, so an epoch passes over a part of the windows.
     """

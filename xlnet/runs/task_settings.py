@@ -82,7 +82,7 @@ def read_model(model_dir: str) -> RunDocument | None:
 
 
 def group_of(document: RunDocument) -> Any:
-    """The settings of the program that trained a model, one of `FineTuningSettings`."""
+    """The class of the settings of the program that trained a model, of `FineTuningSettings`."""
     trained = known.type_of(document.task or {}, document.path)
     for group in get_args(FineTuningSettings):
         if group.program == trained.program:

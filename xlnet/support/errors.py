@@ -221,7 +221,8 @@ _WHILE_WRITTEN = re.compile(
 
 
 def _file(error: Exception, why: str) -> str | None:
-    """The file that an error names, of a copy the target; None if it names none."""
+    """The file that an error names, of a copy or a move its target; None if it names none. why: the
+    error's reason."""
     # Python's errors have the name as an attribute, TensorFlow's in the text.
     named = getattr(error, "filename2", None) or getattr(error, "filename", None)
     if not named:
