@@ -336,8 +336,8 @@ def is_remote(path: str) -> bool:
 def matching_sizes(pattern: str) -> dict[str, int]:
     """Returns the local or remote files that a pattern matches, and their sizes [bytes]."""
     if not is_remote(pattern):  # without links to nowhere, which have no size
-        local = filter(os.path.exists, matching(pattern))
-        return {path: os.path.getsize(path) for path in local}
+        existing = filter(os.path.exists, matching(pattern))
+        return {path: os.path.getsize(path) for path in existing}
     if gfile := _gfile(pattern):
         with errors.reading(pattern, "check its name and your rights"):
             return {path: gfile.stat(path).length for path in gfile.glob(pattern)}

@@ -95,7 +95,7 @@ def import_own_module(module: str | None) -> dict[str, Any]:
     name, is_file = module, module.endswith(".py")
     if is_file:
         files.require_file(module, flag)
-        directory, name = os.path.split(os.path.abspath(module[: -len(".py")]))
+        directory, name = os.path.split(os.path.abspath(module.removesuffix(".py")))
         if directory not in sys.path:
             sys.path.insert(0, directory)
     try:
