@@ -64,7 +64,9 @@ CASES = {
         "corpus.txt.*a Git LFS pointer.*git lfs pull",
     ],
     "byte_order_marks_in_settings": [({"0": 6, "1": 6}, None)] * 2,
-    "end_of_text_marks": ["text.txt, line 3: .*--document_separator"],
+    "end_of_text_marks": [
+        "text.txt, line 3: .*expected a blank line between documents"
+    ],
     "columns_by_number_first_row": [
         "train.csv: found the number of a column.*--header"
     ],

@@ -144,17 +144,15 @@ def test_json_lines_and_parquet(tmp_path):
     assert documents(path, text_a_column="body") == expected
 
 
-def test_a_separator_of_documents(tmp_path):
+@pytest.mark.parametrize("input_format", ["lines", "paragraphs"])
+def test_another_separator_of_documents_is_refused(tmp_path, input_format):
     path = write(
         tmp_path / "a.txt",
         "a\n\nb\n<|endoftext|>\nc\n <|endoftext|> \n<|endoftext|>\nd\n",
     )
-    expected = [["a", "b"], ["c"], ["d"]]
-    assert documents(path, document_separator="<|endoftext|>") == expected
-    with pytest.raises(
-        UserError, match="a.txt, line 4: found '<.endoftext.>'.*--document_separat"
-    ):
-        read(path)
+    message = "a.txt, line 4: found '<.endoftext.>', expected a blank line between"
+    with pytest.raises(UserError, match=message):
+        read(path, input_format=input_format)
 
 
 def test_text_of_another_encoding(tmp_path):

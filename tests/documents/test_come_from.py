@@ -36,6 +36,7 @@ GIVEN = {
         {"text": "a", "answer": "reject"}, {"text": "b", "answer": "accept"}
     ),
     "authors.csv": "author,text\nAnn,a\nIda,b\nAnn,c\n",
+    "marked.txt": "a\n\nb\n<|endoftext|>\nc\n <|endoftext|> \n<|endoftext|>\nd\n",
     "ud.conllu": "# text = im Zug\n1-2\tim\t_\t_\n1\tin\tin\tADP\n2\tdem\tder\tDET\n\n",
     "doc.tsv": "#FORMAT=WebAnno TSV 3.3\n\n#Text=Anna Berg lives\n"
     "1-1\t0-4\tAnna\t*[1]\tPER[1]\t\n1-2\t5-9\tBerg\t*[1]\tPER[1]\t\n"
@@ -62,6 +63,7 @@ WRITTEN = {
     "accepted.jsonl": lines({"text": "b", "answer": "accept"}),
     "train.csv": "author,text\nAnn,a\nAnn,c\n",
     "dev.csv": "author,text\nIda,b\n",
+    "documents.txt": "a\nb\n\nc\n\n\nd\n",
     "ud.tsv": "in\tADP\ndem\tDET\n\n",
     "webanno.tsv": "\n\n\nAnna\tB-PER\nBerg\tI-PER\nlives\tO\n\n",
     "predictions.conll": "In O\nBonn B-LOC\n\n",

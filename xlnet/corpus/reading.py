@@ -31,7 +31,9 @@ LONGEST_LINE = 1 << 20
 LONGEST_RECORD = 1 << 24  # [bytes] a line of .jsonl is a document: long novels fit
 HASHED_LENGTH = 1 << 23  # [characters] of a document that decide whether it is held out
 OTHER_PART = "documents of the other part (split)"  # why documents are left out
-END_OF_TEXT = "<|endoftext|>"  # a line that separates documents elsewhere
+END_OF_TEXT = (
+    "<|endoftext|>"  # a line that separates documents in files of other programs
+)
 _BLOCK = 1 << 16  # [bytes] read at once
 _ROWS = 32  # of Parquet, decoded at once
 _FORMS = {
@@ -190,24 +192,23 @@ def read_chunk(
 
 
 def _from_text(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSentence]:
-    """A sentence or a paragraph a line; a blank line, or the separator, between documents."""
-    # A document begins behind a separator, or with the file. It belongs to the chunk in which the
-    # separator begins. Separators in a row end documents without a sentence, which count as none.
-    separator = (settings.document_separator or "").strip()
+    """A sentence or a paragraph a line, a blank line between documents."""
+    # A document begins behind a blank line, or with the file. It belongs to the chunk in which the
+    # blank line begins. Blank lines in a row end documents without a sentence, which count as none.
     is_own = not chunk.begin
     for offset, line in _lines(chunk, settings, LONGEST_LINE):
         text = line.strip()
-        if text == separator:
+        if not text:
             if is_own:
                 yield _END_OF_DOCUMENT
             is_own = offset < chunk.end
+        elif is_own and text == END_OF_TEXT:
+            expected = "a blank line between documents"
+            raise wrong(place(chunk.path, offset), repr(text), expected)
         elif is_own and settings.input_format == "paragraphs":
             yield from _sentences(offset, text)
-        elif is_own and text:
+        elif is_own:
             yield CorpusSentence(offset, text)
-        if text == END_OF_TEXT and text != separator and is_own:
-            flag = f"--document_separator='{text}' if it is between documents"
-            raise wrong(place(chunk.path, offset), repr(text), "a sentence", flag)
         if offset >= chunk.end and not is_own:
             return
     yield _END_OF_DOCUMENT

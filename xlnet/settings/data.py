@@ -39,9 +39,6 @@ class InputSettings(Settings, help_group=HelpGroup.TEXT):
         "documents; jsonl: an object of JSON a line, each a document",
         choices=("lines", "paragraphs", "jsonl"),
     )
-    document_separator: Optional[str] = setting(
-        None, "line between documents, such as <|endoftext|>; a blank line if not given"
-    )
     text_a_column: str = setting(
         "text", "field of JSON lines, or column of Parquet, that holds the text"
     )
