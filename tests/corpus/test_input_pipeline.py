@@ -10,8 +10,8 @@ from helpers.paths import ROOT
 
 from xlnet.corpus import input_pipeline
 from xlnet.corpus.manifest import Manifest
-from xlnet.corpus.permutation import Permutation
 from xlnet.corpus.tokenizer import Tokenizer
+from xlnet.settings.pretraining import SamplingSettings
 
 BATCH = 2  # of 4 streams: an epoch has two rounds
 
@@ -38,14 +38,11 @@ class Reader:
         }
 
     def dataset(self, batch_size=BATCH, **changes):
-        permutation = Permutation(
-            reuse_len=16, num_predict=5, perm_size=16, mask_alpha=6, mask_beta=1
-        )
         return input_pipeline.pretraining_batches(
             self._folder,
             self._manifest,
             batch_size=batch_size,
-            permutation=permutation,
+            sampling=SamplingSettings(num_predict=5, perm_size=16),
             tokenizer=self._tokenizer,
             seed=3,
             **changes,

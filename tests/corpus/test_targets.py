@@ -7,6 +7,7 @@ from helpers.paths import SHARED, SPIECE
 
 from xlnet.corpus import permutation
 from xlnet.corpus.tokenizer import Tokenizer
+from xlnet.settings.pretraining import SamplingSettings
 
 RECORDS = SHARED / "golden" / "training" / "tfrecords"
 
@@ -22,6 +23,7 @@ def sampled(ids, direction, is_special, is_word_start, rule):
             is_word_start[ids[numbers]],
             direction[numbers],
             rule,
+            64,
         )
         row, slot = np.nonzero(found.weights)
         is_target[numbers[row], found.positions[row, slot]] = True
@@ -47,14 +49,7 @@ def test_legacy_predicts_the_pieces_that_the_authors_program_masks():
     # The second half of each batch is read backward.
     direction = np.arange(len(ids)) % rows // (rows // 2)
     is_special = np.isin(ids, [tokenizer.sep_id, tokenizer.cls_id])
-    rule = permutation.Permutation(
-        reuse_len=64,
-        num_predict=21,
-        perm_size=64,
-        mask_alpha=6,
-        mask_beta=1,
-        mask_mode="legacy",
-    )
+    rule = SamplingSettings(num_predict=21, perm_size=64, mask_mode="legacy")
     drawn = sampled(ids, direction, is_special, tokenizer.is_legacy_word_start, rule)
     theirs, ours = (
         np.bincount(ids[chosen & ~is_special], minlength=tokenizer.vocab_size)

@@ -10,11 +10,12 @@ from helpers.laws import law
 from helpers.networks import sizes
 from hypothesis import strategies as st
 
-from xlnet.corpus import permutation as permutations
+from xlnet.corpus import permutation
 from xlnet.engine.devices import Devices
 from xlnet.model import heads
 from xlnet.pretraining import objectives
 from xlnet.settings.network import NetworkSettings, XLNetConfig
+from xlnet.settings.pretraining import SamplingSettings
 
 pytestmark = pytest.mark.slow
 
@@ -30,34 +31,34 @@ def sequences(draw):
     most = length - 3
     if mode == "legacy":  # half of them in each part
         most = min(most, 2 * reuse_len, 2 * (length - reuse_len) + 1)
-    permutation = permutations.Permutation(
-        reuse_len=reuse_len,
+    sampling = SamplingSettings(
         num_predict=draw(st.integers(1, most)),
         perm_size=draw(st.integers(1, length + 2)),
         mask_alpha=draw(st.integers(2, 6)),
         mask_beta=draw(st.integers(1, 2)),
         mask_mode=mode,
     )
-    permutation.check(length)
-    return length, permutation
+    permutation.check(sampling, length, reuse_len)
+    return length, reuse_len, sampling
 
 
-def sample(length, permutation, direction, is_pair, seed):
+def sample(length, reuse_len, sampling, direction, is_pair, seed):
     """ids and segments [Q], and `Sampled` of one sequence: the context, then A <sep> B <sep> <cls>,
     or A <sep> <cls>."""
     random = np.random.RandomState(seed)
     specials = [length - 2, length - 1] + [
-        random.randint(permutation.reuse_len + 1, length - 3)
+        random.randint(reuse_len + 1, length - 3)
     ] * is_pair
     is_special = np.isin(np.arange(length), specials)
     segments = np.arange(length) > specials[-1] if is_pair else np.zeros(length)
     ids, is_word_start = random.randint(9, VOCABULARY, length), random.rand(1, length)
-    drawn = permutations.sample(
-        permutations.Random(seed, 0, [0], [0]),
+    drawn = permutation.sample(
+        permutation.Random(seed, 0, [0], [0]),
         is_special[None],
         is_word_start < 0.6,
         np.array([direction]),
-        permutation,
+        sampling,
+        reuse_len,
     )
     return ids, segments, is_special, drawn
 
@@ -95,20 +96,20 @@ def visible(drawn, is_special, reuse_len):
 def test_a_hidden_token_changes_nothing(
     drawn, direction, is_pair, mem_len, clamp_len, untie_r, seed
 ):
-    length, permutation = drawn
+    length, reuse_len, sampling = drawn
     ids, segments, is_special, drawn = sample(
-        length, permutation, direction, is_pair, seed
+        length, reuse_len, sampling, direction, is_pair, seed
     )
-    sees = visible(drawn, is_special, permutation.reuse_len)  # [P,Q]
+    sees = visible(drawn, is_special, reuse_len)  # [P,Q]
     counts = drawn.weights[0] > 0  # [P]
     influence = changes(
-        ids, segments, drawn, direction, mem_len, clamp_len, untie_r, permutation
+        ids, segments, drawn, direction, mem_len, clamp_len, untie_r, reuse_len
     )
     assert not counts.any() or influence[~sees & counts[:, None]].max(initial=0) < 1e-5
     assert influence[sees & counts[:, None]].max(initial=1) > 1e-3
 
 
-def changes(ids, segments, drawn, direction, mem_len, clamp_len, untie_r, permutation):
+def changes(ids, segments, drawn, direction, mem_len, clamp_len, untie_r, reuse_len):
     """float [P,Q]: how much the loss of each target changes with each token of the sequence."""
     length, random = len(ids), np.random.RandomState(0)
     network = dict(sizes(layers=2, width=8, heads=2, inner=16), untie_r=untie_r)
@@ -131,7 +132,7 @@ def changes(ids, segments, drawn, direction, mem_len, clamp_len, untie_r, permut
         mems = [of_rows(random.randn(mem_len, 8), tf.float32) for _ in range(2)]
         tf.set_random_seed(1)
         run = NetworkSettings(init_std=0.5, clamp_len=clamp_len).run_config(
-            False, mem_len=mem_len, reuse_len=permutation.reuse_len
+            False, mem_len=mem_len, reuse_len=reuse_len
         )
         features["input_ids"] = tf.constant(rows, tf.int32)
         outputs, vectors = objectives.find("permutation").predict(

@@ -10,17 +10,16 @@ from helpers import command, vocabulary
 from helpers.paths import ROOT
 
 from xlnet.commands import data_inspect
-from xlnet.corpus import input_pipeline, permutation, record_files
+from xlnet.corpus import input_pipeline, record_files
 from xlnet.corpus.manifest import Manifest
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.plots import masks
+from xlnet.settings.pretraining import SamplingSettings
 
 SCRIPT = "xlnet data inspect"
 SEQ_LEN, REUSE_LEN, STREAMS, PREDICT = 64, 24, 4, 12
 DRAWN = [f"--num_predict={PREDICT}"]
-SETTINGS = permutation.Permutation(
-    reuse_len=REUSE_LEN, num_predict=PREDICT, perm_size=256, mask_alpha=6, mask_beta=1
-)
+SETTINGS = SamplingSettings(num_predict=PREDICT, perm_size=256)
 
 
 @dataclasses.dataclass
@@ -104,7 +103,7 @@ def test_the_text_of_a_sequence_has_its_pieces_targets_and_order(place, mask_mod
             place.path("records"),
             place.manifest,
             batch_size=4,
-            permutation=dataclasses.replace(SETTINGS, mask_mode=mask_mode),
+            sampling=dataclasses.replace(SETTINGS, mask_mode=mask_mode),
             tokenizer=tokenizer,
             seed=0,
         )

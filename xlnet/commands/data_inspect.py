@@ -58,7 +58,7 @@ def inspect(settings: Any) -> None:
     """Shows pretraining records as xlnet pretrain will see them.
 
     Targets and factorization orders are those that training samples with the same settings: seed,
-    num_predict, perm_size, factorization_order, mask_mode, max_ngram, mask_alpha, mask_beta. An
+    num_predict, perm_size, factorization_order, mask_mode, mask_alpha, mask_beta. An
     objective that chooses its own targets, such as causal, is refused.
 
     Examples:
@@ -79,9 +79,7 @@ def inspect(settings: Any) -> None:
         raise wrong("objective", found, "permutation")
     manifest = Manifest.read(settings.input, "input")
     # Of the settings of a run it reads those that `TargetSettings` has, too.
-    permutation = resolve.choose_permutation(
-        settings, manifest.seq_len, manifest.reuse_len
-    )
+    sampling = resolve.choose_sampling(settings, manifest.seq_len, manifest.reuse_len)
     tokenizer = Tokenizer(os.path.join(settings.input, manifest.sp_model))
     # Sequences, targets and orders come from the trainer's input pipeline: what is shown is
     # exactly what is trained on. The first two streams are of both directions, if there are
@@ -94,7 +92,7 @@ def inspect(settings: Any) -> None:
                 manifest,
                 batch_size=1,
                 start_step=stream * manifest.windows_per_stream,
-                permutation=permutation,
+                sampling=sampling,
                 tokenizer=tokenizer,
                 seed=settings.seed,
             )
@@ -161,9 +159,9 @@ def masks(settings: Any) -> None:
         num_predict=settings.num_predict or _MOST_TOKENS,
         perm_size=settings.perm_size or _MOST_TOKENS,
     )
-    permutation = resolve.choose_permutation(shown, 2 * _MOST_TOKENS, reuse_len=0)
+    sampling = resolve.choose_sampling(shown, 2 * _MOST_TOKENS, reuse_len=0)
     excerpt = plots.of_text(
-        settings.text, tokenizer, permutation, settings.seed, _MOST_TOKENS
+        settings.text, tokenizer, sampling, settings.seed, _MOST_TOKENS
     )
     plots.draw_masks(settings.output, excerpt)
     print(f"written: {settings.output}")

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.corpus import permutation as permutations
-from xlnet.corpus import record_files
+from xlnet.corpus import permutation, record_files
 from xlnet.corpus.manifest import Manifest
 from xlnet.corpus.record_files import Feature
 from xlnet.corpus.tokenizer import Tokenizer
+from xlnet.settings.pretraining import SamplingSettings
 from xlnet.support.errors import wrong
 
 POOL_BATCHES = 32  # batches that are sorted by length together
@@ -42,7 +42,7 @@ def pretraining_batches(
     manifest: Manifest,
     *,
     batch_size: int,
-    permutation: permutations.Permutation,
+    sampling: SamplingSettings,
     tokenizer: Tokenizer,
     seed: int,
     start_step: int = 0,
@@ -57,6 +57,12 @@ def pretraining_batches(
     starts and whichever rows are read.
 
     Args:
+      directory: of the records.
+      manifest: their description.
+      batch_size: B.
+      sampling: how targets and orders are sampled, as `permutation` reads them.
+      tokenizer: that of the records.
+      seed: of the sampling.
       start_step: the first step, for resuming; earlier ones are not read.
       epochs: None: without end.
       rows: the R rows of the batch that this host computes.
@@ -94,15 +100,17 @@ def pretraining_batches(
 
     def sample_targets(
         step: np.ndarray, ids: np.ndarray, word_start: np.ndarray, direction: np.ndarray
-    ) -> permutations.Sampled:
+    ) -> permutation.Sampled:
         number, sequence = divmod(int(step), length)
         epoch, in_epoch = divmod(number, num_rounds)
-        random = permutations.Random(seed, epoch, streams[in_epoch], sequence)
+        random = permutation.Random(seed, epoch, streams[in_epoch], sequence)
         starts = word_start > 0
-        if permutation.mask_mode == "legacy":
+        if sampling.mask_mode == "legacy":
             starts = tokenizer.is_legacy_word_start[ids]
         is_special = np.isin(ids, special_ids)
-        return permutations.sample(random, is_special, starts, direction, permutation)
+        return permutation.sample(
+            random, is_special, starts, direction, sampling, manifest.reuse_len
+        )
 
     @_without_autograph
     def batch(step: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -113,8 +121,8 @@ def pretraining_batches(
         types = [tf.int32, tf.int32, tf.float32]
         rank, positions, weights = tf.numpy_function(sample_targets, given, types)
         rank = tf.ensure_shape(rank, [num_rows, manifest.seq_len])
-        positions = tf.ensure_shape(positions, [num_rows, permutation.num_predict])
-        weights = tf.ensure_shape(weights, [num_rows, permutation.num_predict])
+        positions = tf.ensure_shape(positions, [num_rows, sampling.num_predict])
+        weights = tf.ensure_shape(weights, [num_rows, sampling.num_predict])
         # The names that the model expects.
         return {
             "input_ids": parsed["input"],

@@ -3,23 +3,31 @@
 NumPy functions of batches. A factorization order is a vector of ranks, not a matrix:
 `modeling.permutation_mask` makes the mask on the device.
 
+`SamplingSettings` are those of the run, with `num_predict` and `perm_size` above 0: where they are
+not given, they follow from the lengths of the records (`pretraining.resolve.choose_sampling`). A
+sequence has two parts: the first `reuse_len` tokens, the context, and the rest.
+
 Shape letters: B sequences, Q tokens of a sequence, T tokens of a part of it, P target positions.
 """
 
 from __future__ import annotations
 
 import collections
-import dataclasses
 from typing import Any, Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from xlnet.settings.data import SEQUENCE_SPECIAL_TOKENS
+from xlnet.settings.pretraining import SamplingSettings
 from xlnet.support.errors import wrong
 
 # [pieces] Longer words come from scripts that are written without spaces.
 LONGEST_WORD = 10
+# N-grams have 1 to 5 words (of the legacy rule: pieces), n of them with weight 1/n. These are the
+# chances that an n-gram has at most 1, 2, 3 and 4.
+_WEIGHTS = 1.0 / np.arange(1, 6)
+_NGRAM_LIMITS = (np.cumsum(_WEIGHTS) / np.sum(_WEIGHTS))[:-1]
 
 # rank int32 [B,Q]: that of `ranks` in each part. The ranks of the second part are raised by a
 # constant above all ranks of the first. Its tokens outside of the order have the constant - 1, so
@@ -29,37 +37,22 @@ LONGEST_WORD = 10
 Sampled = collections.namedtuple("Sampled", "rank positions weights")
 
 
-@dataclasses.dataclass(frozen=True)
-class Permutation:
-    """How the targets of a sequence are sampled; sizes in tokens."""
-
-    reuse_len: int  # length of the first part, the context of the rest
-    num_predict: int  # P, exactly
-    perm_size: int  # size of a permutation chunk
-    # Targets lie evenly: with a budget of mask_beta in mask_alpha tokens, about one of each
-    # mask_alpha / mask_beta n-grams in a row is predicted.
-    mask_alpha: int
-    mask_beta: int
-    mask_mode: str = "whole_word"
-    max_ngram: int = 5  # words of an n-gram
-    factorization_order: str = "uniform"  # a name in `ORDERS`
-
-    def check(self, seq_len: int) -> None:
-        """Raises UserError for more targets than a sequence of `seq_len` tokens can have, for a
-        share of targets above 1, and for an order that nothing registered."""
-        if self.factorization_order not in ORDERS:
-            found, expected = repr(self.factorization_order), ", ".join(ORDERS)
-            remedy = "--own_module registers others"
-            raise wrong("factorization_order", found, f"one of {expected}", remedy)
-        most = seq_len - SEQUENCE_SPECIAL_TOKENS
-        if self.mask_mode == "legacy":  # half of them in each part, however long it is
-            most = min(most, 2 * self.reuse_len, 2 * (seq_len - self.reuse_len) + 1)
-        if self.num_predict > most:
-            expected = f"at most {most} for sequences of {seq_len} tokens"
-            raise wrong("num_predict", self.num_predict, expected)
-        if self.mask_alpha < self.mask_beta:
-            expected = f"at least mask_beta, {self.mask_beta}"
-            raise wrong("mask_alpha", self.mask_alpha, expected)
+def check(settings: SamplingSettings, seq_len: int, reuse_len: int) -> None:
+    """Raises UserError for more targets than a sequence of `seq_len` tokens can have, for a share
+    of targets above 1, and for an order that nothing registered."""
+    if settings.factorization_order not in ORDERS:
+        found, expected = repr(settings.factorization_order), ", ".join(ORDERS)
+        remedy = "--own_module registers others"
+        raise wrong("factorization_order", found, f"one of {expected}", remedy)
+    most = seq_len - SEQUENCE_SPECIAL_TOKENS
+    if settings.mask_mode == "legacy":  # half of them in each part, however long it is
+        most = min(most, 2 * reuse_len, 2 * (seq_len - reuse_len) + 1)
+    if settings.num_predict > most:
+        expected = f"at most {most} for sequences of {seq_len} tokens"
+        raise wrong("num_predict", settings.num_predict, expected)
+    if settings.mask_alpha < settings.mask_beta:
+        expected = f"at least mask_beta, {settings.mask_beta}"
+        raise wrong("mask_alpha", settings.mask_alpha, expected)
 
 
 class Random:
@@ -94,7 +87,8 @@ def sample(
     is_special: np.ndarray,
     word_start: np.ndarray,
     direction: np.ndarray,
-    permutation: Permutation,
+    settings: SamplingSettings,
+    reuse_len: int,
 ) -> Sampled:
     """Samples targets and factorization orders of a batch: P targets in the modes `whole_word` and
     `token`.
@@ -105,10 +99,12 @@ def sample(
       word_start: bool [B,Q], where, in reading order, words begin; for the legacy rule, which
         reads backward sequences in the order of the text, pieces that begin a word there.
       direction: int [B], 1 backward; for the legacy rule.
+      settings: P is their `num_predict`.
+      reuse_len: tokens of the first part.
     """
-    num_predict, reuse_len = permutation.num_predict, permutation.reuse_len
+    num_predict = settings.num_predict
     parts = (slice(0, reuse_len), slice(reuse_len, None))  # reused context, the rest
-    is_legacy = permutation.mask_mode == "legacy"
+    is_legacy = settings.mask_mode == "legacy"
     if is_legacy:
         budget = np.full(len(is_special), num_predict - num_predict // 2)  # [B]
     else:
@@ -124,9 +120,9 @@ def sample(
     for part, goal in zip(parts, (budget, num_predict - budget)):
         special, starts = is_special[:, part], word_start[:, part]
         if is_legacy:
-            picked = _legacy_targets(random, starts, direction, goal, permutation)
+            picked = _legacy_targets(random, starts, direction, goal, settings)
         else:
-            picked = sample_targets(random, special, starts, goal, permutation)
+            picked = sample_targets(random, special, starts, goal, settings)
         # The legacy rule may pick <sep> or <cls>, so there may be fewer targets than P.
         is_target[:, part] = picked & ~special
 
@@ -136,8 +132,8 @@ def sample(
     is_permuted = is_target | is_special
     rank = np.empty(is_target.shape, np.int32)  # [B,Q]
     for part in parts:
-        rank[:, part] = ranks(random, is_permuted[:, part], permutation)
-    rank[:, parts[1]] += 1 + _rank_limit(reuse_len, permutation.perm_size)
+        rank[:, part] = ranks(random, is_permuted[:, part], settings)
+    rank[:, parts[1]] += 1 + _rank_limit(reuse_len, settings.perm_size)
     return Sampled(rank, *_positions(is_target, num_predict))
 
 
@@ -174,7 +170,7 @@ def register_order(order: Order) -> Order:
 
 
 def ranks(
-    random: Random, is_permuted: np.ndarray, permutation: Permutation
+    random: Random, is_permuted: np.ndarray, settings: SamplingSettings
 ) -> np.ndarray:
     """Ranks, int32 [B,T], of the tokens of a part in the factorization order that is chosen.
 
@@ -192,10 +188,10 @@ def ranks(
     Raises:
       UserError: an order of one's own returns something else.
     """
-    name = permutation.factorization_order
-    rank = np.asarray(ORDERS[name](random, is_permuted, permutation.perm_size))
+    name = settings.factorization_order
+    rank = np.asarray(ORDERS[name](random, is_permuted, settings.perm_size))
     # Wrong ranks would show targets their own answers.
-    limit = _rank_limit(is_permuted.shape[1], permutation.perm_size)
+    limit = _rank_limit(is_permuted.shape[1], settings.perm_size)
     if rank.shape == is_permuted.shape and rank.dtype.kind in "iu":
         is_right = np.where(is_permuted, (rank >= 0) & (rank < limit), rank == -1)
         if is_right.all():
@@ -247,9 +243,9 @@ def sample_targets(
     is_special: np.ndarray,
     word_start: np.ndarray,
     budget: np.ndarray,
-    permutation: Permutation,
+    settings: SamplingSettings,
 ) -> np.ndarray:
-    """Picks exactly `budget` tokens as whole-word n-grams, n = 1 ... `max_ngram` with weight 1/n.
+    """Picks exactly `budget` tokens as whole-word n-grams, n = 1 ... 5 with weight 1/n.
 
     The text is cut into n-grams, which are laid out on a ring in random order; the tokens on an arc
     of `budget` tokens that begins anywhere are picked. So each token has exactly the chance
@@ -274,12 +270,13 @@ def sample_targets(
     #
     #     the ring, from place 0 on           tokens 2 3 0 1
     #     an arc of 2 tokens from place 1 on  tokens   3 0      so the word 0 1 is cut
-    max_ngram = permutation.max_ngram
-    if permutation.mask_mode == "token":
-        word_start, max_ngram = np.ones_like(word_start), 1
-    words = _Words(is_special, word_start)
-    ngram = _ngrams(words, ngram_sizes, lap_begin, max_ngram)  # [B,T]
-    ngram_key = _spread(places, permutation.mask_alpha // permutation.mask_beta)
+    if settings.mask_mode == "token":
+        words = _Words(is_special, np.ones_like(word_start))
+        ngram = words.index  # [B,T]
+    else:
+        words = _Words(is_special, word_start)
+        ngram = _ngrams(words, ngram_sizes, lap_begin)
+    ngram_key = _spread(places, settings.mask_alpha // settings.mask_beta)
     key = np.take_along_axis(ngram_key, ngram, axis=1)  # [B,T], by token
     key[is_special] = np.inf
     # Equal keys, those of the tokens of an n-gram, stay in the order of the text.
@@ -325,19 +322,13 @@ def _index(starts: np.ndarray) -> np.ndarray:
     return np.maximum(np.cumsum(starts, axis=1) - 1, 0)
 
 
-def _ngram_sizes(numbers: np.ndarray, max_ngram: int) -> np.ndarray:
-    """The words of n-grams, n = 1 ... `max_ngram` with weight 1/n, of numbers in [0, 1)."""
-    weights = 1.0 / np.arange(1, max_ngram + 1)
-    # The chances that an n-gram has at most 1, 2, ... max_ngram - 1 words.
-    limits = (np.cumsum(weights) / np.sum(weights))[:-1]
-    return 1 + np.searchsorted(limits, numbers, side="right")
+def _ngram_sizes(numbers: np.ndarray) -> np.ndarray:
+    """The words of n-grams, n = 1 ... 5 with weight 1/n, of random numbers in [0, 1)."""
+    return 1 + np.searchsorted(_NGRAM_LIMITS, numbers, side="right")
 
 
 def _ngrams(
-    words: _Words,
-    size_numbers: np.ndarray,
-    lap_number: np.ndarray,
-    max_ngram: int,
+    words: _Words, size_numbers: np.ndarray, lap_number: np.ndarray
 ) -> np.ndarray:
     """Cuts the text into n-grams of n words: index of the token's n-gram, int [B,T].
 
@@ -349,13 +340,12 @@ def _ngrams(
       words: of the text.
       size_numbers: [B,T] in [0, 1), random numbers that decide on the n of each n-gram.
       lap_number: [B,1] in [0, 1), a random number that decides where the cutting begins.
-      max_ngram: the largest n.
     """
     # Example: four words of one token each, n of 2, 1 and 3, beginning at word 1. Counted from
     # there, n-grams begin at the words 0, 2 and 3 of the lap; the last one is cut where the lap
     # ends. They are the words 1 2, 3 and 0, so the indices of the four tokens are 0 1 1 2.
     length = words.index.shape[1]
-    sizes = _ngram_sizes(size_numbers, max_ngram)  # [B,T]
+    sizes = _ngram_sizes(size_numbers)  # [B,T]
     first_words = np.cumsum(sizes, axis=1) - sizes  # [B,T], of the lap
     # Those from the lap's end on are not read; they may be beyond the last column.
     begins_in_lap = np.zeros((len(sizes), length + 1), bool)
@@ -441,7 +431,7 @@ def _legacy_targets(
     starts: np.ndarray,
     direction: np.ndarray,
     budget: np.ndarray,
-    permutation: Permutation,
+    settings: SamplingSettings,
 ) -> np.ndarray:
     """Spans of n pieces from a word's start on, in stretches of n · alpha / beta pieces, from the
     left until the budget is spent; single tokens for the rest of it: bool [B,T].
@@ -460,7 +450,7 @@ def _legacy_targets(
     numbers = random.uniform(3 * length)
     for row, (of_row, missing) in enumerate(zip(numbers, budget.tolist())):
         of_spans, of_tokens = np.split(of_row, [2 * length])
-        sizes = _ngram_sizes(of_spans[0::2], permutation.max_ngram).tolist()
+        sizes = _ngram_sizes(of_spans[0::2]).tolist()
         order = slice(None, None, -1 if direction[row] else 1)
         word_begins = np.flatnonzero(starts[row, order])
         # Stretches follow each other from the left. Each has one span, which begins at the first
@@ -470,7 +460,7 @@ def _legacy_targets(
             if place >= length or not missing:
                 break
             size = min(size, missing)
-            stretch = size * permutation.mask_alpha // permutation.mask_beta
+            stretch = size * settings.mask_alpha // settings.mask_beta
             left = int(where * stretch)
             following = word_begins[word_begins >= place + left]
             if not len(following) or following[0] + size >= length:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from xlnet.corpus import permutation as permutations
+from xlnet.corpus import permutation
 from xlnet.corpus.tokenizer import Tokenizer
+from xlnet.settings.pretraining import SamplingSettings
 from xlnet.support import errors, files
 from xlnet.support.errors import wrong
 
@@ -46,7 +47,7 @@ class Excerpt(NamedTuple):
 def of_text(
     text: str,
     tokenizer: Tokenizer,
-    permutation: permutations.Permutation,
+    sampling: SamplingSettings,
     seed: int,
     most: int,
 ) -> Excerpt:
@@ -55,7 +56,7 @@ def of_text(
     Args:
       text: the text.
       tokenizer: of the vocabulary.
-      permutation: all tokens are predicted if its `num_predict` is large enough.
+      sampling: all tokens are predicted if its `num_predict` is large enough.
       seed: of the sampling.
       most: the largest number of pieces.
 
@@ -65,14 +66,14 @@ def of_text(
     ids = np.array(tokenizer.ids(text), np.int32)
     if not 1 <= len(ids) <= most:
         raise wrong("text", f"{len(ids)} pieces", f"1 to {most}", "--text")
-    random = permutations.Random(seed, 0, [0], [0])
+    random = permutation.Random(seed, 0, [0], [0])
     is_special = np.zeros([1, len(ids)], bool)
     word_start = tokenizer.is_word_start[ids][None]
-    budget = np.array([min(permutation.num_predict, len(ids))])
-    is_target = permutations.sample_targets(
-        random, is_special, word_start, budget, permutation
+    budget = np.array([min(sampling.num_predict, len(ids))])
+    is_target = permutation.sample_targets(
+        random, is_special, word_start, budget, sampling
     )
-    rank = permutations.ranks(random, is_target, permutation)
+    rank = permutation.ranks(random, is_target, sampling)
     pieces = []
     for id in ids.tolist():
         pieces.append(errors.escape_control_characters(tokenizer.id_to_piece(id)))

@@ -10,9 +10,8 @@ from importlib.util import find_spec
 
 import tensorflow as tf2
 
-from xlnet.corpus import input_pipeline
+from xlnet.corpus import input_pipeline, permutation
 from xlnet.corpus.manifest import MANIFEST_NAME, Manifest
-from xlnet.corpus.permutation import Permutation
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import checkpoint, devices
 from xlnet.engine.devices import Devices
@@ -25,7 +24,7 @@ from xlnet.settings.network import (
     NetworkSettings,
     XLNetConfig,
 )
-from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.pretraining import PretrainingSettings, SamplingSettings
 from xlnet.settings.training import DeviceSettings, OptimizationSettings
 from xlnet.support import files
 from xlnet.support.errors import UserError, wrong
@@ -81,7 +80,7 @@ def resolve(
     objective = objectives.find(settings.objective)
     if objective.needs_mask_id and tokenizer.mask_id is None:
         raise wrong(tokenizer.path, "no <mask>", "one", f"--objective={objective.name}")
-    permutation = choose_permutation(
+    sampling = choose_sampling(
         settings, manifest.seq_len, manifest.reuse_len, objective.samples_targets
     )
 
@@ -131,7 +130,7 @@ def resolve(
         tokenizer=tokenizer,
         manifest=manifest,
         held_out=held_out,
-        permutation=permutation,
+        sampling=sampling,
         document=document,
         fused_attention=fused_attention,
     )
@@ -291,11 +290,12 @@ def _check_same(
         )
 
 
-def choose_permutation(
-    settings: PretrainingSettings, seq_len: int, reuse_len: int, is_read: bool = True
-) -> Permutation:
-    """The rule for sampling targets. Lengths that are not given follow from those of the records,
-    so whoever goes on with the weights may have longer ones.
+def choose_sampling(
+    settings: SamplingSettings, seq_len: int, reuse_len: int, is_read: bool = True
+) -> SamplingSettings:
+    """The settings, where `num_predict` and `perm_size` that are not given follow from the lengths
+    of the records. `run.json` keeps them as given, so whoever goes on with the weights may have
+    longer records.
 
     Args:
       settings: of the run.
@@ -307,18 +307,13 @@ def choose_permutation(
       UserError: more targets than a sequence can have, or no such factorization order.
     """
     num_predict = settings.num_predict or max(1, seq_len // 6)
-    permutation = Permutation(
-        reuse_len=reuse_len,
+    sampling = dataclasses.replace(
+        settings,
         num_predict=num_predict if is_read else 1,
         perm_size=settings.perm_size or max(reuse_len, seq_len - reuse_len),
-        mask_alpha=settings.mask_alpha,
-        mask_beta=settings.mask_beta,
-        mask_mode=settings.mask_mode,
-        max_ngram=settings.max_ngram,
-        factorization_order=settings.factorization_order,
     )
-    permutation.check(seq_len)
-    return permutation
+    permutation.check(sampling, seq_len, reuse_len)
+    return sampling
 
 
 # ---- checks

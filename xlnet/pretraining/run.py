@@ -12,7 +12,6 @@ import tensorflow.compat.v1 as tf
 
 from xlnet.corpus import input_pipeline
 from xlnet.corpus.manifest import Manifest
-from xlnet.corpus.permutation import Permutation
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import optimizer
 from xlnet.engine.devices import mean_over_replicas, replica_index
@@ -22,7 +21,7 @@ from xlnet.model import heads, ops, parameters, stateless_random
 from xlnet.model.ops import Tensors
 from xlnet.pretraining import objectives
 from xlnet.runs import run_document
-from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.pretraining import PretrainingSettings, SamplingSettings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +35,7 @@ class PretrainingRun(TrainingRun):
       tokenizer: that of the records.
       manifest: of the training records.
       held_out: manifest of the records to evaluate on; None: none.
-      permutation: the rule for sampling targets.
+      sampling: how targets and orders are sampled, see `resolve.choose_sampling`.
       document: what the model directory says of the run.
       fused_attention: the compute capability of the GPUs for which attention is compiled to one
         program, such as (9, 0); None: attention is that of XLA or TensorFlow.
@@ -47,7 +46,7 @@ class PretrainingRun(TrainingRun):
     tokenizer: Tokenizer
     manifest: Manifest
     held_out: Manifest | None
-    permutation: Permutation
+    sampling: SamplingSettings
     document: run_document.RunDocument
     fused_attention: tuple[int, int] | None = None
 
@@ -181,7 +180,7 @@ class PretrainingRun(TrainingRun):
         return input_pipeline.pretraining_batches(
             settings.record_info_dir,
             self.manifest,
-            permutation=self.permutation,
+            sampling=self.sampling,
             tokenizer=self.tokenizer,
             batch_size=settings.train_batch_size,
             rows=self.devices.rows(settings.train_batch_size),
@@ -200,10 +199,10 @@ class PretrainingRun(TrainingRun):
         settings, manifest = self.settings, self.manifest
         predicted: Any = "all"
         if self.objective.samples_targets:
-            predicted = self.permutation.num_predict
+            predicted = self.sampling.num_predict
         steps = input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
         # Where it is not given, it follows from the lengths of the records.
-        shown = dataclasses.replace(settings, perm_size=self.permutation.perm_size)
+        shown = dataclasses.replace(settings, perm_size=self.sampling.perm_size)
         return {
             "data": (
                 f"{settings.record_info_dir}: {manifest.tokens:,} tokens, {manifest.num_streams} "

@@ -83,12 +83,9 @@ class SamplingSettings(Settings, help_group=HelpGroup.TARGETS, belongs_to="model
     )
     mask_mode: str = setting(
         "whole_word",
-        "what is predicted together: n-grams of up to max_ngram words; single tokens; or n pieces "
+        "what is predicted together: n-grams of one to five words; single tokens; or n pieces "
         "by the rule of the original",
         choices=("whole_word", "token", "legacy"),
-    )
-    max_ngram: int = setting(
-        5, "words of an n-gram, at most; n words have the weight 1/n", minimum=1
     )
     mask_alpha: int = setting(
         6,
