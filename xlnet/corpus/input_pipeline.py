@@ -46,10 +46,9 @@ def pretraining_batches(
     tokenizer: Tokenizer,
     seed: int,
     start_step: int = 0,
-    epochs: int | None = None,
     rows: slice = slice(None),
 ) -> tf.data.Dataset:
-    """Batches of sequences whose row b continues row b of the batch before.
+    """Batches of sequences whose row b continues row b of the batch before, without end.
 
     Each row reads its own streams one after the other (`rounds`); `starts_stream` says where the
     memory must be cleared. Targets and orders are sampled again in each epoch, as a function of
@@ -59,12 +58,11 @@ def pretraining_batches(
     Args:
       directory: of the records.
       manifest: their description.
-      batch_size: B.
+      batch_size: B, which divides the number of streams, see `steps_per_epoch`.
       sampling: how targets and orders are sampled, as `permutation` reads them.
       tokenizer: that of the records.
       seed: of the sampling.
       start_step: the first step, for resuming; earlier ones are not read.
-      epochs: None: without end.
       rows: the R rows of the batch that this host computes.
 
     Returns:
@@ -72,8 +70,6 @@ def pretraining_batches(
       weights float32 [R,P], 0 for positions that predict nothing; direction, starts_stream, label
       int32 [R].
     """
-    an_epoch = steps_per_epoch(manifest, batch_size)
-    end = 1 << 62 if epochs is None else epochs * an_epoch
     # An epoch consists of rounds, each of `windows_per_stream` steps. Example: with three sequences
     # a stream, step 7 is sequence 1 of round 2.
     streams = rounds(manifest.num_streams, batch_size, 1 + manifest.bi_data)[:, rows]
@@ -136,29 +132,19 @@ def pretraining_batches(
         }
 
     # One call at a time: two would wait for Python's lock, and be slower.
-    steps = tf.data.Dataset.range(start_step, end)
-    return _ahead(steps.map(batch, num_parallel_calls=_threads(1)), 2)
-
-
-def _threads(count: int) -> int | None:
-    """`num_parallel_calls` of a map; None for eager iteration, where threads that work ahead would
-    call Python while the interpreter exits: a deadlock."""
-    return None if tf.executing_eagerly() else count
+    steps = tf.data.Dataset.range(start_step, 1 << 62)
+    return _ahead(steps.map(batch, num_parallel_calls=1), 2)
 
 
 def _ahead(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
-    """Prefetches `count` elements, but none for eager iteration: see `_threads`."""
+    """Prefetches `count` elements. For iterators of a graph: with eager iteration, threads that
+    work ahead would call Python while the interpreter exits, a deadlock."""
     options = tf.data.Options()
     # The numbers of threads and elements are all given, so there is nothing to tune. The tuning
     # thread would also cost time: it may sleep for up to a minute when an iterator begins a file
     # again, and the iterator waits for it. A held-out evaluation after training hung that long.
     options.autotune.enabled = False
-    if tf.executing_eagerly():
-        # These prefetch, too.
-        options.experimental_optimization.apply_default_optimizations = False
-    else:
-        dataset = dataset.prefetch(count)
-    return dataset.with_options(options)
+    return dataset.prefetch(count).with_options(options)
 
 
 def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
@@ -190,18 +176,9 @@ def for_replicas(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
     always has the same position in the same replica."""
     if replicas == 1:
         return dataset
-
-    @_without_autograph
-    def parts(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        cut = {}
-        for name, value in features.items():
-            shape = [replicas, value.shape[0] // replicas]
-            shape += [-1 if size is None else size for size in value.shape[1:]]
-            cut[name] = tf.reshape(value, shape)
-        return cut
-
-    # Two batches ahead.
-    return _ahead(dataset.map(parts).unbatch(), 2 * replicas)
+    size = dataset.element_spec["input_ids"].shape[0] // replicas
+    parts = dataset.unbatch().batch(size, drop_remainder=True)
+    return _ahead(parts, 2 * replicas)  # two batches
 
 
 def finetuning_batches(
@@ -300,7 +277,7 @@ def finetuning_batches(
     )
     dataset = pools.enumerate(first_pool).flat_map(batches_of).skip(rest)
     if multiple < row_length:
-        dataset = dataset.map(without_padding, num_parallel_calls=_threads(2))
+        dataset = dataset.map(without_padding, num_parallel_calls=2)
     return _ahead(dataset, 4)
 
 

@@ -182,16 +182,13 @@ def _softmax_cross_entropy(
 ) -> tf.Tensor:
     """logits [...,C], labels int [...] -> [...]; smoothing: fraction of the target's probability
     that is spread evenly over all classes."""
-    count = logits.shape.as_list()[-1]
-    flat, classes = tf.reshape(logits, [-1, count]), tf.reshape(labels, [-1])
-    if smoothing:
-        targets = tf.one_hot(classes, count) * (1.0 - smoothing) + smoothing / count
-        loss = tf.nn.softmax_cross_entropy_with_logits_v2(labels=targets, logits=flat)
-    else:
-        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
-            labels=classes, logits=flat
+    if not smoothing:
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=labels, logits=logits
         )
-    return tf.reshape(loss, shape_of(labels))
+    count = logits.shape.as_list()[-1]
+    targets = tf.one_hot(labels, count) * (1.0 - smoothing) + smoothing / count
+    return tf.nn.softmax_cross_entropy_with_logits_v2(labels=targets, logits=logits)
 
 
 @dataclasses.dataclass

@@ -70,14 +70,12 @@ def uniform(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
 def bits16(shape: Sequence[Any], seed: tf.Tensor, first_row: Any = None) -> tf.Tensor:
     """Random uint16 of `shape` [B,...]; first_row: as in `uniform`, for a static shape; None: batch
     elements have no index."""
-    if first_row is None:
-        count = math.prod(shape)  # on the host, where `reduce_prod` does not run
-        words = _whole_numbers([(count + 1) // 2], seed, 0, tf.uint32)
-        bits = tf.reshape(tf.bitcast(words, tf.uint16), [-1])
-        return tf.reshape(bits[:count], shape)
-    size = math.prod(shape[1:])
-    words = _words_of_rows(shape[0], (size + 1) // 2, seed, first_row)
-    bits = tf.reshape(tf.bitcast(words, tf.uint16), [shape[0], -1])
+    # On the host, where `reduce_prod` does not run.
+    rows, size = shape[0], math.prod(shape[1:])
+    if first_row is None:  # all numbers are those of one row
+        rows, size, first_row = 1, rows * size, 0
+    words = _words_of_rows(rows, (size + 1) // 2, seed, first_row)
+    bits = tf.reshape(tf.bitcast(words, tf.uint16), [rows, -1])
     return tf.reshape(bits[:, :size], shape)
 
 

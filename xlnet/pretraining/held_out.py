@@ -67,7 +67,6 @@ class HeldOut:
                     tokenizer=run.tokenizer,
                     batch_size=batch_size,
                     seed=0,
-                    epochs=1,
                 )
                 iterator = tf.data.make_initializable_iterator(dataset)
                 batch = iterator.get_next()
