@@ -51,7 +51,8 @@ def _in_pipeline(
     description: str,
     *_: object,
 ) -> list[Any]:
-    """As `processes.in_processes`; work, parts and results are files in `folder`."""
+    """As `processes.in_processes`, by a pipeline: returns work(part) of all parts, in order. Work,
+    parts and results are files in `folder`, which all workers reach."""
     path = os.path.join(folder, description)
     files.remove_matching(folder, description + "-*")
     _write(path, (work, parts))
@@ -79,11 +80,13 @@ def _do(element: int, path: str, count: int) -> None:
 
 
 def _write(path: str, value: Any) -> None:
+    """Writes a value to a file, for `_read` on any worker."""
     with files.writing(path) as f:
         pickle.dump(value, f)
 
 
 def _read(path: str) -> Any:
+    """The value that `_write` wrote; a UserError if this worker does not reach the file."""
     if not files.exists(path):
         expected = "a file; all workers must reach save_dir by this name"
         raise wrong(path, "nothing", expected)

@@ -97,6 +97,8 @@ def pretraining_batches(
     def sample_targets(
         step: np.ndarray, ids: np.ndarray, word_start: np.ndarray, direction: np.ndarray
     ) -> permutation.Sampled:
+        """Targets and orders of the sequences of a step; its number, then features [R,Q], [R,Q] and
+        [R]."""
         number, sequence = divmod(int(step), length)
         epoch, in_epoch = divmod(number, num_rounds)
         random = permutation.Random(seed, epoch, streams[in_epoch], sequence)
@@ -110,6 +112,7 @@ def pretraining_batches(
 
     @_without_autograph
     def batch(step: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The features of a step."""
         serialized = tf.numpy_function(read_records, [step], tf.string)
         serialized = tf.ensure_shape(serialized, [num_rows])
         parsed = record_files.parse(features, serialized)
@@ -221,10 +224,17 @@ def finetuning_batches(
     first_pool, rest = divmod(start_step, pool_batches)
 
     def read_pools() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields the numbers of the records of a pool, and the records, [size] each."""
         pools = _shuffled_pools(len(records), size, shuffle_seed)
         for numbers in itertools.islice(pools, first_pool, None):
             serialized = [records.read(number) for number in numbers.tolist()]
             yield numbers, np.array(serialized, object)
+
+    def longest_choice(input_mask: tf.Tensor) -> tf.Tensor:
+        """The tokens of the longest choice of each example, int32 [B]; input_mask: [B,C*T]."""
+        padding = tf.reshape(input_mask, [input_mask.shape[0], -1, row_length])
+        lengths = tf.reduce_sum(1.0 - padding, axis=2)  # [B,C]
+        return tf.cast(tf.reduce_max(lengths, axis=1), tf.int32)
 
     @_without_autograph
     def batches_of(
@@ -232,10 +242,7 @@ def finetuning_batches(
     ) -> tf.data.Dataset:
         """The batches of a pool that is sorted by length, in random order."""
         parsed = dict(record_files.parse(features, indexed[1]), index=indexed[0])
-        is_padding = tf.reshape(parsed["input_mask"], [size, -1, row_length])
-        lengths = tf.cast(tf.reduce_sum(1.0 - is_padding, axis=2), tf.int32)
-        longest_choice = tf.reduce_max(lengths, axis=1)  # [size]
-        by_length = tf.argsort(longest_choice, stable=True)
+        by_length = tf.argsort(longest_choice(parsed["input_mask"]), stable=True)
         order = tf.random.experimental.stateless_shuffle(
             tf.range(pool_batches), seed=[shuffle_seed, pool_index]
         )
@@ -251,12 +258,7 @@ def finetuning_batches(
         """Cuts off the columns on the side `pads` in which no example of the batch has a token."""
         # The length is that of the longest choice in the batch, rounded up: there are few different
         # lengths, as TensorFlow makes a plan for each.
-        is_text = tf.reshape(batch["input_mask"], [-1, row_length]) < 1
-        has_text = tf.reduce_any(is_text, axis=0)  # [T]
-        if pads == "right":
-            has_text = tf.reverse(has_text, [0])
-        first = tf.argmax(has_text, output_type=tf.int32)  # column with text
-        longest = row_length - first
+        longest = tf.reduce_max(longest_choice(batch["input_mask"]))
         length = tf.minimum(-(-longest // multiple) * multiple, row_length)
         kept = slice(row_length - length, None)
         if pads == "right":

@@ -54,6 +54,7 @@ class Manifest:
         return hashlib.sha256(content.encode()).hexdigest()
 
     def write(self, directory: str) -> None:
+        """Writes `manifest.json` to the directory of the records."""
         path = os.path.join(directory, MANIFEST_NAME)
         files.write_json(path, dataclasses.asdict(self))
 
@@ -101,6 +102,7 @@ class Manifest:
                 raise wrong(path, f"sha256 {found}", expected, _AGAIN)
 
     def stream_paths(self, directory: str) -> list[str]:
+        """The files of the streams, in order, of records in `directory`."""
         directory = directory.rstrip("/") or "/"  # listings have one slash
         return [os.path.join(directory, stream["file"]) for stream in self.streams]
 

@@ -102,7 +102,7 @@ def make_records(settings: CorpusSettings, in_parts: Any = in_processes) -> Summ
 
 
 def _task_folder(task: int, num_task: int) -> str:
-    """The name of the folder of one of several tasks."""
+    """The name of the folder of a task, from 0, of `num_task` tasks."""
     return f"task-{task:05}-of-{num_task:05}"
 
 
@@ -156,7 +156,8 @@ class RecordsJob:
         return os.path.join(unfinished_folder(self.directory), name)
 
     def tokenize(self, chunk: reading.Chunk) -> dict[str, int]:
-        """Makes the tokens of one chunk unless they exist; returns its counts."""
+        """Makes the tokens of one chunk unless they exist; returns its counts, see
+        `tokenized.tokenize`."""
         path = self.tokens_path(chunk)
         counts_path = path + ".json"  # written last
         if files.exists(counts_path):
@@ -171,20 +172,25 @@ class RecordsJob:
             f.write(json.dumps(counts).encode())
         return counts
 
-    def read_tokens(self, index: int, begin: int, end: int) -> np.ndarray:
-        """Tokens [begin, end) of a chunk, uint32."""
-        with files.open_binary(self.tokens_path(self.chunks[index])) as f:
+    def read_tokens(self, chunk: int, begin: int, end: int) -> np.ndarray:
+        """Tokens [begin, end) of the chunk of this number, uint32; `tokenize` has made them."""
+        with files.open_binary(self.tokens_path(self.chunks[chunk])) as f:
             f.seek(4 * begin)
             return np.frombuffer(f.read(4 * (end - begin)), "<u4")
 
     def write_stream(
-        self, plan: sequences.StreamPlan, sizes: Sequence[int], index: int
+        self, plan: sequences.StreamPlan, sizes: Sequence[int], stream: int
     ) -> dict[str, Any]:
-        """Writes one stream, unless it exists; returns its entry in the manifest. `sizes`: the
-        tokens of the chunks."""
+        """Writes a stream of the plan, unless it exists; returns its entry in the manifest.
+
+        Args:
+          plan: of all streams.
+          sizes: the numbers of tokens of the chunks.
+          stream: its number in the plan.
+        """
         settings, tokenizer = self.settings, self.tokenizer
         seq_len, reuse_len = settings.seq_len, settings.reuse_len
-        name = f"stream-{index:05}-of-{plan.num_streams:05}.tfrecord"
+        name = f"stream-{stream:05}-of-{plan.num_streams:05}.tfrecord"
         path = os.path.join(self.directory, name)
         if not files.exists(path):
             layout = record_files.pretraining_features(seq_len)
@@ -194,7 +200,9 @@ class RecordsJob:
                     text = sequences.TextOfPass(
                         self.read_tokens, sizes, settings.seed, number
                     )
-                    for cell in sequences.cells(text, plan, index, settings, tokenizer):
+                    for cell in sequences.cells(
+                        text, plan, stream, settings, tokenizer
+                    ):
                         for columns in sequences.columns(
                             cell, seq_len, reuse_len, tokenizer
                         ):
@@ -202,7 +210,7 @@ class RecordsJob:
                             f.writelines(map(record_files.frame, examples))
         return {
             "file": name,
-            "direction": plan.direction(index),
+            "direction": plan.direction(stream),
             "windows": plan.sequences * settings.num_passes,
             "bytes": files.size(path),
             "sha256": files.sha256(path),
@@ -227,7 +235,14 @@ def _finished(job: RecordsJob) -> Manifest | None:
 def _require_same(
     where: str, manifest: Manifest, expected: Mapping[str, Any], source: str
 ) -> None:
-    """Raises UserError unless records were made from what is expected, that of `source`."""
+    """Raises UserError unless records were made from what is expected.
+
+    Args:
+      where: what the error begins with.
+      manifest: of the records.
+      expected: entries of `Manifest.made_from`.
+      source: what has them, in words.
+    """
     for name, value in expected.items():
         made = manifest.made_from.get(name)
         if made == value:
@@ -239,7 +254,8 @@ def _require_same(
 
 
 def _make(job: RecordsJob, in_parts: Any) -> Manifest:
-    """Text to tokens, then tokens to streams; what is finished already is kept."""
+    """Text to tokens, then tokens to streams; what is finished already is kept. Returns the
+    manifest of the records, once it is written; `in_parts`: as in `make_records`."""
     settings, tokenizer = job.settings, job.tokenizer
     sizes = [chunk.end - chunk.begin for chunk in job.chunks]
     workers = settings.num_workers

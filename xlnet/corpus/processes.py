@@ -64,7 +64,8 @@ def in_processes(
 def progress(
     description: str, total: int, unit: str
 ) -> Iterator[Callable[[int], object]]:
-    """Shows a progress bar on stderr; in a log file a line every half minute."""
+    """Shows a progress bar on stderr; in a log file a line every half minute. Yields a function
+    that moves it by a number of units, of which there are `total`."""
     from tqdm import tqdm
 
     # Progress in a log file has few lines.
@@ -83,6 +84,7 @@ def progress(
 
 
 def _do(part: Any) -> Any:
+    """The result of a part, in a worker process."""
     return _work(part)
 
 

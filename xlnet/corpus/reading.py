@@ -94,13 +94,14 @@ def find_files(patterns: str) -> dict[str, int]:
 
 
 def _local_files(pattern: str) -> list[str]:
+    """The files that `find_files` takes from a name, a glob pattern or a directory."""
     paths = []
     for name in files.matching(pattern):
         # A broken link is kept: reading it is an error, while leaving it out would be silent.
         if not os.path.isdir(name):
             paths.append(name)
             continue
-        # follows no links, which may be circles
+        # It follows no links, which may be circles.
         for directory, below, names in os.walk(name):
             below[:] = [each for each in below if each[0] != "."]
             for each in names:
@@ -148,7 +149,7 @@ def chunk_size(total: int) -> int:
 
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[Any]:
-    """Yields the open file, unpacked."""
+    """Yields the open file, of bytes, unpacked; errors while it is read are UserErrors."""
     with errors.reading(path, _REMEDY), files.open_binary(path, _BLOCK) as f:
         yield io.BufferedReader(gzip.GzipFile(fileobj=f)) if is_packed(path) else f
 
@@ -268,13 +269,14 @@ def _from_parquet(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSente
 
 
 def _document(offset: int, text: str) -> Iterator[CorpusSentence]:
+    """Yields the sentences of a document of running text, then its end."""
     for line in text.split("\n"):
         yield from _sentences(offset, line)
     yield _END_OF_DOCUMENT
 
 
 def _sentences(offset: int, text: str) -> Iterator[CorpusSentence]:
-    """Yields the sentences of running text."""
+    """Yields the sentences of a line of running text; offset: that of the line."""
     for sentence, is_joined in split_sentences(text):
         yield CorpusSentence(offset, sentence, is_joined)
 
@@ -321,7 +323,8 @@ def _select(
     settings: InputSettings,
     counts: Counter[str],
 ) -> Iterator[CorpusSentence]:
-    """Yields the documents of one part, and counts the others."""
+    """Yields the sentences of the documents of one part, those of `settings.split`, and counts the
+    documents of the other part."""
     # A hash of the first `HASHED_LENGTH` characters of a document decides, so it is the same
     # wherever it is read, and no more of it is kept in memory.
     head: list[CorpusSentence] = []

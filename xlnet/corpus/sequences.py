@@ -62,9 +62,11 @@ class StreamPlan:
 
     @property
     def parts(self) -> int:
+        """Into how many parts the text is divided."""
         return self.num_streams // self.directions
 
     def direction(self, stream: int) -> int:
+        """FORWARD or BACKWARD, that of the stream of this number."""
         return stream % self.directions
 
 
@@ -197,7 +199,8 @@ def read(tokens: np.ndarray, direction: int, tokenizer: Tokenizer) -> DirectedTo
 
 # Segments.
 
-Segments = collections.namedtuple("Segments", "a_len b_begin label")  # each int64 [W]
+# int64 [W] each: the tokens of A; where B begins in the reading; 1 if B continues A, else 0.
+Segments = collections.namedtuple("Segments", "a_len b_begin label")
 
 
 def sample_segments(
@@ -207,7 +210,7 @@ def sample_segments(
     reuse_len: int,
     rng: np.random.Generator,
 ) -> Segments:
-    """Samples segments A and B of each sequence, which begin at `begins`, int64 [W]."""
+    """Samples the `Segments` of W sequences, which begin at `begins`, int64 [W], in the reading."""
     both = seq_len - reuse_len - SEQUENCE_SPECIAL_TOKENS  # G
     a_begin, end = begins + reuse_len, begins + reuse_len + both
     where_a, where_b, which = rng.random((3, len(begins)))  # [W] each
@@ -267,6 +270,9 @@ def _select(values: np.ndarray, index: np.ndarray) -> np.ndarray:
 
 # Cells: the sequences of a stream, some at a time.
 
+# reading: the `DirectedTokens` of the cell. begins: int64 [W], where its sequences begin in them.
+# segments: their `Segments`. direction: FORWARD or BACKWARD. starts_stream: whether nothing is
+# before the first of the sequences, so that the memory is zeroed.
 Cell = collections.namedtuple("Cell", "reading begins segments direction starts_stream")
 
 
@@ -277,7 +283,8 @@ def cells(
     settings: CorpusSettings,
     tokenizer: Tokenizer,
 ) -> Iterator[Cell]:
-    """Yields the sequences of one stream in one pass, in order, as `Cell`s."""
+    """Yields the sequences of one stream in one pass, in order, as `Cell`s; stream: its number in
+    the plan."""
     # Cells bound the memory. Segment B of a sequence is sampled from the sequence's cell, which is
     # the complete part unless that has more than `CELL_TOKENS` tokens.
     seq_len, reuse_len = settings.seq_len, settings.reuse_len

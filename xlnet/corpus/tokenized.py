@@ -52,11 +52,10 @@ def _encode_text(batch: Sequence[CorpusSentence], tokenizer: Tokenizer) -> Encod
     """Ids [T] and lengths [sentences]."""
     texts = [sentence.text for sentence in batch]
     # An <eop> at the end of a sentence is one token, without a space before it.
-    has_eop = np.zeros(len(texts), bool)
-    if tokenizer.eop_id is not None:
-        has_eop = np.array([text.endswith(EOP) for text in texts])
-        for index in np.flatnonzero(has_eop):
-            texts[index] = texts[index].removesuffix(EOP).rstrip()
+    eop_id = tokenizer.eop_id
+    has_eop = np.array([eop_id is not None and text.endswith(EOP) for text in texts])
+    for index in np.flatnonzero(has_eop):
+        texts[index] = texts[index].removesuffix(EOP).rstrip()
     ids, lengths = tokenizer.encode_to_array(texts)
     # A sentence that follows the one before without a space begins without the mark of a word.
     is_joined = np.array([sentence.is_joined for sentence in batch])
@@ -66,8 +65,8 @@ def _encode_text(batch: Sequence[CorpusSentence], tokenizer: Tokenizer) -> Encod
     # -1: the mark was a piece of its own, which is dropped.
     lengths[marked] -= ids[first] < 0
     ids = ids[ids >= 0]
-    if tokenizer.eop_id is not None:
-        ids = np.insert(ids, np.cumsum(lengths)[has_eop], tokenizer.eop_id)
+    if eop_id is not None:
+        ids = np.insert(ids, np.cumsum(lengths)[has_eop], eop_id)
     return ids, lengths + has_eop
 
 
@@ -104,9 +103,12 @@ def mark(
     """Marks where sentences and documents begin, and puts <eod> after each document.
 
     Args:
+      ids: int32 [T], sentence after sentence.
+      lengths: int64 [sentences], how many of the ids each sentence has.
       ends: bool [sentences], those that end a document.
-      eod_id: None: no <eod>.
+      eod_id: of <eod>; None: no <eod>.
       in_document: whether the first sentence continues a document.
+      counts: gets the numbers of tokens, sentences and documents.
 
     Returns:
       tokens uint32, and `in_document` for the sentences that follow.

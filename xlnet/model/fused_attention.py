@@ -115,6 +115,13 @@ class _Queries(NamedTuple):
 
 
 @triton.jit
+def _matrix():
+    """The index of this head of this example in arrays [B,N,...]."""
+    head, example = tl.program_id(1), tl.program_id(2)
+    return example * N + head
+
+
+@triton.jit
 def _cells(index, count):
     """The cells of rows of this head of this example in an array [B,count,N,H]: [rows,H]."""
     head, example = tl.program_id(1), tl.program_id(2)
@@ -124,11 +131,13 @@ def _cells(index, count):
 
 @triton.jit
 def _load_rows(x, cells, is_inside):
+    """Rows [rows,H] of an array, zeros where `is_inside` [rows] is false; cells: as of `_cells`."""
     return tl.load(x + cells, mask=is_inside[:, None], other=0.0)
 
 
 @triton.jit
 def _store_rows(x, cells, is_inside, rows):
+    """Writes rows [rows,H] to an array where `is_inside`, in its dtype."""
     tl.store(x + cells, rows.to(x.dtype.element_ty), mask=is_inside[:, None])
 
 
@@ -149,7 +158,7 @@ def _load_queries(
     query = block * BLOCK + tl.arange(0, BLOCK)
     is_query = query < T
     cells = _cells(query, T)
-    row = (example * N + head) * T + query
+    row = _matrix() * T + query
     of_query = example * T + query
     # Random bits of the queries, and the key of the example.
     first = tl.load(dropout_keys + 2 * example).to(tl.uint32, bitcast=True)
@@ -161,7 +170,7 @@ def _load_queries(
         scores, row_start = 0, 0
     else:
         q_r_block = 0
-        scores = by_distance + (example * N + head).to(tl.int64) * (T * R)
+        scores = by_distance + _matrix().to(tl.int64) * (T * R)
         row_start = query * R + tl.load(
             first_distance_index + of_query, mask=is_query, other=0
         )
@@ -356,7 +365,6 @@ def backward(
     d_scores,
     d_by_distance,
 ):
-    head, example = tl.program_id(1), tl.program_id(2)
     queries, low = _load_queries(
         q_w,
         q_r,
@@ -374,7 +382,7 @@ def backward(
     # The sum over keys of each probability times its gradient is the output times its gradient.
     expected = tl.sum(d_output_block.to(tl.float32) * output_block.to(tl.float32), 1)
     log_sum_block = tl.load(log_sum + queries.row, mask=is_query, other=float("inf"))
-    matrix = (example * N + head).to(tl.int64)  # of arrays [B,N,T,...]
+    matrix = _matrix().to(tl.int64)
     if not IN_TILE:
         for start in range(0, R, BLOCK):  # zeros at the distances that no key has
             index = query[:, None] * R + (start + tl.arange(0, BLOCK))[None, :]
@@ -430,8 +438,7 @@ def backward(
 @triton.jit
 def _band(d_scores, query, index):
     """The gradients of the scores of queries at distances, which broadcast; zeros without a key."""
-    head, example = tl.program_id(1), tl.program_id(2)
-    d_scores_head = d_scores + (example * N + head).to(tl.int64) * (T * K)
+    d_scores_head = d_scores + _matrix().to(tl.int64) * (T * K)
     key = index - T + query
     is_cell = (key >= 0) & (key < K) & (query < T)
     return tl.load(d_scores_head + query * K + key, mask=is_cell, other=0.0)

@@ -19,6 +19,7 @@ from xlnet.model.ops import (
     dense,
     dense_back,
     gather_rows,
+    in_rows,
     merge_heads,
     shape_of,
     split_heads,
@@ -56,6 +57,7 @@ def summarize(
       padding: [B,Q], 1 is padding: "first" is then the first real token; "mean" and "attn" ignore
         padding. None: all positions count, as in the original implementation.
       use_proj: whether to add a dense tanh layer.
+      seed, first_row: of dropout, as in `modeling.transformer_xl`.
       scope: misspelt in the released checkpoints, and therefore here.
     """
     # The dropouts of the network fold 1, 2, ... into the seed; folding in 0 first gives the summary
@@ -154,12 +156,12 @@ def lm_logits(
 ) -> tf.Tensor:
     """The logits at each target position, tied to the embedding: [B,P,D], [V,D] -> float32
     [B,P,V]."""
-    vocabulary, width = embedding_table.shape.as_list()
+    vocabulary = embedding_table.shape.as_list()[0]
     with tf.variable_scope("lm_loss"):
         bias = get_weight("bias", [vocabulary], tf.initializers.zeros())
     # One matmul for the targets of all sequences. The softmax over V that follows is float32.
     dtype = DTYPES[precision]
-    flat = tf.cast(tf.reshape(sequence, [-1, width]), dtype)
+    flat = in_rows(tf.cast(sequence, dtype))  # [B*P,D]
     logits = tf.matmul(flat, tf.cast(embedding_table, dtype), transpose_b=True)
     logits = tf.nn.bias_add(tf.cast(logits, tf.float32), bias)  # [B*P,V]
     return tf.reshape(logits, shape_of(sequence)[:-1] + [vocabulary])

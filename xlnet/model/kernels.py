@@ -37,7 +37,7 @@ class Dropout(NamedTuple):
 
     @property
     def dropped_of_65536(self) -> int:
-        """The rate as a threshold for 16 random bits."""
+        """The rate as a threshold: an element is dropped if its 16 random bits are below."""
         return min(65535, max(1, round(self.rate * 65536))) if self.rate else 0
 
     @property
@@ -110,7 +110,7 @@ class AdditiveMask(NamedTuple):
 
 
 def additive_mask(mask: Mask) -> AdditiveMask:
-    """The mask as numbers; made once for all layers."""
+    """The mask as a number for each score; made once for all layers."""
     masked = mask.dense()
     bias = tf.cast(masked, tf.float32)[:, None] * MASKED_SCORE
     if mask.own_key is not None:

@@ -56,12 +56,14 @@ def relative_attention(
 ) -> tf.Tensor:
     """`modeling.relative_attention`. compute_capability: of the GPU, such as (9, 0) for an H100;
     stream: its mask is by ranks."""
-    # With `first_distance_index` the queries are target positions. Their number is rounded up, so
-    # that rows fill vectors of 16 bytes: cuBLAS would otherwise copy the tensors.
+    # Without `first_distance_index` the queries are the complete sequence, otherwise target
+    # positions. The number of these is rounded up, so that rows fill vectors of 16 bytes: cuBLAS
+    # would otherwise copy the tensors.
+    is_sequence = stream.first_distance_index is None
     given_queries = shape_of(q)[2]
-    added = 0 if stream.first_distance_index is None else -given_queries % ALIGNED_ROWS
+    added = 0 if is_sequence else -given_queries % ALIGNED_ROWS
     q = tf.pad(q, [[0, 0], [0, 0], [0, added], [0, 0]])
-    columns = [[0, 0], [0, added]]  # padding of [B,T]
+    of_rows = [[0, 0], [0, added]]  # the padding of [B,T]
 
     batch, heads, num_queries, head_size = shape_of(q)
     num_keys = shape_of(k)[2]
@@ -77,15 +79,15 @@ def relative_attention(
     terms = tf.cast((q + weights.r_s) * (same - other), tf.float32)
     segment_score = tf.reduce_sum(terms, axis=-1) * scale  # [B,N,T]
 
-    # The position term. Without `first_distance_index` the programs compute it from the keys of a
-    # band of distances; otherwise the scores are computed here and read from memory.
-    if stream.first_distance_index is None:
+    # The position term. That of the complete sequence is computed by the programs from the keys of
+    # a band of distances; for target positions the scores are computed here and read from memory.
+    if is_sequence:
         by_distance = tf.zeros([1], q.dtype)
         first_distance_index = tf.zeros([1], tf.int32)
     else:
         by_distance = tf.matmul(q_r, k_r, transpose_b=True)  # [B,N,P,R]
         first_distance_index = tf.cast(stream.first_distance_index, tf.int32)
-        first_distance_index = tf.pad(first_distance_index, columns)
+        first_distance_index = tf.pad(first_distance_index, of_rows)
 
     # Two random numbers of each example, functions of the seed and of its index.
     dropout_keys = tf.zeros([batch, 2], tf.int32)
@@ -93,9 +95,9 @@ def relative_attention(
         keys = keys_of_rows(batch, drops.seed, drops.first_index)
         dropout_keys = tf.bitcast(tf.stack(keys, axis=1), tf.int32)
 
-    def of_examples(x: tf.Tensor | None, columns: int) -> tf.Tensor:
-        """A row for each example, or one for all of them, as int32 [B,columns]."""
-        return tf.broadcast_to(tf.cast(x, tf.int32), [batch, columns])
+    def of_examples(x: tf.Tensor | None, length: int) -> tf.Tensor:
+        """x [B or 1,length] as int32 [B,length]."""
+        return tf.broadcast_to(tf.cast(x, tf.int32), [batch, length])
 
     # The integers, int32, in the order of the programs: [B,T] or one unused, [B,T], [B,K], [B,T],
     # [B,K], [B,2]. A query of padding sees nothing.
@@ -103,9 +105,9 @@ def relative_attention(
     query_rank = of_examples(mask.query_rank, given_queries)
     data = [
         first_distance_index,
-        tf.pad(of_examples(stream.segments, given_queries), columns),
+        tf.pad(of_examples(stream.segments, given_queries), of_rows),
         of_examples(stream.key_segments, num_keys),
-        tf.pad(query_rank, columns, constant_values=_BELOW_ALL_RANKS),
+        tf.pad(query_rank, of_rows, constant_values=_BELOW_ALL_RANKS),
         of_examples(mask.key_rank, num_keys),
         dropout_keys,
     ]
@@ -117,7 +119,7 @@ def relative_attention(
         H=head_size,
         DROPPED=drops.dropped_of_65536,
         SEES_ITSELF=mask.own_key is not None,
-        IN_TILE=stream.first_distance_index is None,
+        IN_TILE=is_sequence,
     )
     inputs = [_heads_inside(x) for x in (q_w, q_r, k, v, k_r)]
     tensors = [*inputs, by_distance, segment_score]
@@ -185,7 +187,8 @@ def _attend(
     tensors: Sequence[tf.Tensor],
     data: Sequence[tf.Tensor],
 ) -> tf.Tensor:
-    """[B,T,N,H]; tensors and data: what `fused_attention.forward` reads."""
+    """The output of attention, [B,T,N,H], with its gradient. tensors, data: the inputs of
+    `fused_attention.forward` in their order, those with a gradient and the integers."""
     batch, dtype = tensors[0].shape[0], tensors[0].dtype
     of_queries = tf.TensorSpec([batch, sizes.T, sizes.N, sizes.H], dtype)
     of_distances = tf.TensorSpec([batch, sizes.R, sizes.N, sizes.H], dtype)

@@ -82,26 +82,24 @@ def with_memory(
     """
     if attn_type not in ("bi", "uni"):
         raise ValueError(f"attn_type is {attn_type!r}, expected bi or uni")
-    if attn_type == "uni":
-        position = position[:, None]  # [Q,1]
-        num_keys = memory_length + shape_of(position)[0]
-        key = count_to(num_keys, position.dtype)  # [K]
-        masked = key > position
-        if same_length:
-            masked |= key < position - tf.cast(memory_length, position.dtype)
-        if mask is None:
-            return Mask(masked=masked[None])
-        # Pads with False.
-        of_sequence = tf.pad(mask.dense(), [[0, 0], [0, 0], [memory_length, 0]])
-        return Mask(masked=masked[None] | of_sequence)
-    if mask is None:
-        return None
-    if mask.masked is not None:
-        return Mask(masked=tf.pad(mask.masked, [[0, 0], [0, 0], [memory_length, 0]]))
-    rank = tf.convert_to_tensor(mask.key_rank)
-    of_memory = tf.constant(RANK_OF_MEMORY, rank.dtype)
-    of_memory = tf.fill([shape_of(rank)[0], memory_length], of_memory)
-    return mask._replace(key_rank=tf.concat([of_memory, rank], axis=1))
+    if mask is not None and mask.masked is not None:  # False for the memory
+        mask = Mask(masked=tf.pad(mask.masked, [[0, 0], [0, 0], [memory_length, 0]]))
+    elif mask is not None:
+        rank = tf.convert_to_tensor(mask.key_rank)
+        of_memory = tf.constant(RANK_OF_MEMORY, rank.dtype)
+        of_memory = tf.fill([shape_of(rank)[0], memory_length], of_memory)
+        mask = mask._replace(key_rank=tf.concat([of_memory, rank], axis=1))
+    if attn_type == "bi":
+        return mask
+
+    position = position[:, None]  # [Q,1]
+    num_keys = memory_length + shape_of(position)[0]
+    key = count_to(num_keys, position.dtype)  # [K]
+    masked = key > position
+    if same_length:
+        masked |= key < position - tf.cast(memory_length, position.dtype)
+    masked = masked[None]  # [1,Q,K]
+    return Mask(masked=masked if mask is None else masked | mask.dense())
 
 
 # ---- how far away it is (Transformer-XL, section 3.3) ----

@@ -195,13 +195,12 @@ def recomputed(function: Callable[..., Any], is_compiled: bool, *inputs: Any) ->
     Its outputs are a nest of tensors and None. is_compiled: whether XLA compiles it.
     """
     leaves = tf.nest.flatten(inputs)
-    indices = [i for i, leaf in enumerate(leaves) if tf.is_tensor(leaf)]
     structures = []  # of the outputs, once they are known
 
     def call(tensors: Any) -> list[tf.Tensor]:
-        """The outputs that are tensors."""
-        filled = dict(zip(indices, tensors))
-        given = [filled.get(i, leaf) for i, leaf in enumerate(leaves)]
+        """The outputs that are tensors, for these tensors in the place of those of `inputs`."""
+        rest = iter(tensors)
+        given = [next(rest) if tf.is_tensor(leaf) else leaf for leaf in leaves]
         outputs = function(*tf.nest.pack_sequence_as(inputs, given))
         structures.append(outputs)
         return [output for output in tf.nest.flatten(outputs) if output is not None]
@@ -222,7 +221,7 @@ def recomputed(function: Callable[..., Any], is_compiled: bool, *inputs: Any) ->
 
         return call(tensors), gradient
 
-    computed = iter(forward(*(leaves[i] for i in indices)))
+    computed = iter(forward(*filter(tf.is_tensor, leaves)))
     return tf.nest.map_structure(
         lambda output: None if output is None else next(computed), structures[0]
     )

@@ -98,6 +98,7 @@ class LayerContext:
         )
 
     def cast(self, x: tf.Tensor) -> tf.Tensor:
+        """x in the compute dtype."""
         return tf.cast(x, self.dtype)
 
     def dropout(self, x: tf.Tensor, rate: float) -> tf.Tensor:
