@@ -129,8 +129,6 @@ def test_a_run_config_has_all_settings_of_flags():
     "group, values, message",
     [
         (CorpusSettings, dict(heldout_share=0.0), "heldout_share: found 0.0"),
-        (CorpusSettings, dict(encoding="utf-16"), "encoding: found 'utf-16', expected"),
-        (CorpusSettings, dict(encoding="utf-81"), "encoding: found 'utf-81'"),
         (
             CorpusSettings,
             dict(num_streams=3),

@@ -37,6 +37,7 @@ GIVEN = {
     ),
     "authors.csv": "author,text\nAnn,a\nIda,b\nAnn,c\n",
     "marked.txt": "a\n\nb\n<|endoftext|>\nc\n <|endoftext|> \n<|endoftext|>\nd\n",
+    "old.txt": "Größe\n",
     "ud.conllu": "# text = im Zug\n1-2\tim\t_\t_\n1\tin\tin\tADP\n2\tdem\tder\tDET\n\n",
     "doc.tsv": "#FORMAT=WebAnno TSV 3.3\n\n#Text=Anna Berg lives\n"
     "1-1\t0-4\tAnna\t*[1]\tPER[1]\t\n1-2\t5-9\tBerg\t*[1]\tPER[1]\t\n"
@@ -64,6 +65,7 @@ WRITTEN = {
     "train.csv": "author,text\nAnn,a\nAnn,c\n",
     "dev.csv": "author,text\nIda,b\n",
     "documents.txt": "a\nb\n\nc\n\n\nd\n",
+    "new.txt": "Größe\n",
     "ud.tsv": "in\tADP\ndem\tDET\n\n",
     "webanno.tsv": "\n\n\nAnna\tB-PER\nBerg\tI-PER\nlives\tO\n\n",
     "predictions.conll": "In O\nBonn B-LOC\n\n",
@@ -78,7 +80,8 @@ WRITTEN = {
 def test_each_form_becomes_one_that_is_read(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, text in GIVEN.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
+        encoding = "cp1252" if name == "old.txt" else "utf-8"
+        (tmp_path / name).write_text(text, encoding=encoding)
     for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
         if "import xlnet" not in block:
             exec(compile(block, "come_from.md", "exec"), {})

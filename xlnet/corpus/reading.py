@@ -197,7 +197,7 @@ def _from_text(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSentence
     # A document begins behind a blank line, or with the file. It belongs to the chunk in which the
     # blank line begins. Blank lines in a row end documents without a sentence, which count as none.
     is_own = not chunk.begin
-    for offset, line in _lines(chunk, settings, LONGEST_LINE):
+    for offset, line in _lines(chunk, LONGEST_LINE):
         text = line.strip()
         if not text:
             if is_own:
@@ -217,7 +217,7 @@ def _from_text(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSentence
 
 def _from_records(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSentence]:
     """A JSON object a line, a document each; newlines in its text end sentences, too."""
-    for offset, line in _lines(chunk, settings, LONGEST_RECORD):
+    for offset, line in _lines(chunk, LONGEST_RECORD):
         if offset >= chunk.end:
             return
         if line.isspace():
@@ -281,14 +281,11 @@ def _sentences(offset: int, text: str) -> Iterator[CorpusSentence]:
         yield CorpusSentence(offset, sentence, is_joined)
 
 
-def _lines(
-    chunk: Chunk, settings: InputSettings, longest: int
-) -> Iterator[tuple[int, str]]:
+def _lines(chunk: Chunk, longest: int) -> Iterator[tuple[int, str]]:
     """Yields (offset, text) of the lines from the first that begins in a chunk to the file's end.
 
     Args:
       chunk: of a file.
-      settings: have the encoding.
       longest: a longer line is an error [bytes].
     """
     with _opened(chunk.path) as f:
@@ -305,13 +302,12 @@ def _lines(
                 found = f"a line of more than {longest} bytes"
                 expected = "a sentence, a paragraph or a record a line"
                 raise wrong(place(chunk.path, offset), found, expected)
-            encoding = settings.encoding or "UTF-8"
             try:
-                text = raw.decode(encoding)
+                text = raw.decode()
             except UnicodeDecodeError as e:
                 found = f"byte 0x{raw[e.start]:02x} at column {e.start + 1}"
                 where = place(chunk.path, offset)
-                raise wrong(where, found, encoding, "--encoding") from None
+                raise wrong(where, found, "UTF-8", "iconv converts files") from None
             if "\0" in text:
                 raise wrong(place(chunk.path, offset), "a NUL character", "text")
             yield offset, text if offset else text.removeprefix("\ufeff")

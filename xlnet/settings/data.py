@@ -42,9 +42,6 @@ class InputSettings(Settings, help_group=HelpGroup.TEXT):
     text_a_column: str = setting(
         "text", "field of JSON lines, or column of Parquet, that holds the text"
     )
-    encoding: Optional[str] = setting(
-        None, "encoding of the text, such as cp1252 or gb18030; UTF-8 if not given"
-    )
     split: str = setting(
         "all",
         "documents to use: all, those to train on, or the held-out ones",
@@ -56,19 +53,6 @@ class InputSettings(Settings, help_group=HelpGroup.TEXT):
         above=0.0,
         below=1.0,
     )
-
-    def check(self) -> None:
-        super().check()
-        if self.encoding is None:
-            return
-        # Files are cut into lines as bytes: a line feed must be the byte 10.
-        try:
-            has_line_feeds = "\n".encode(self.encoding).endswith(b"\n")
-        except LookupError:
-            has_line_feeds = False
-        if not has_line_feeds:
-            expected = "an encoding with a line feed of one byte, such as cp1252"
-            raise wrong("encoding", f"'{self.encoding}'", expected)
 
 
 class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
