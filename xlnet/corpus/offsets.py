@@ -76,7 +76,8 @@ def _in_text(
     starts: np.ndarray,
     ends: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The positions in the text of positions in the cleaned text, which has C characters."""
+    """The `starts` and `ends` of pieces [T] in the text, of those in the cleaned text, which has
+    `length` = C characters."""
     second_quotes = {match.start() + 1 for match in _QUOTES.finditer(text)}
     begins: list[int] = []  # of each character of the cleaned text
     free: list[int] = []  # spaces, and characters that are not removed

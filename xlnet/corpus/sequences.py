@@ -253,6 +253,13 @@ def _sample_outside(
     Ten tokens with sentences at 0, 3, 6 and 8, a sequence from 3 to 6, B of 2 tokens: 1 sentence
     fits before it, and after it the sentences from index 2 on, 2 of them. The indices 0, 1, 2 are
     the sentences 0, 2, 3, at positions 0, 6, 8.
+
+    Args:
+      starts: int64 [N], positions.
+      begins, ends: int64 [W], of the sequences.
+      size: tokens that there are.
+      b_len: int64 [W], tokens of B.
+      uniform: [W] in [0, 1), random numbers that decide.
     """
     end_before = np.searchsorted(starts, begins - b_len, "right")
     first = np.searchsorted(starts, ends, "left")

@@ -114,7 +114,8 @@ def _layer(
     distance_keys: tf.Variable,
     inputs: Tensors,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """x [B,T+P,D] -> the same of the next layer, attention probabilities [B,N,T+P,S]."""
+    """x [B,T+P,D] -> the same of the next layer, attention probabilities [B,N,T+P,S]. keys, values,
+    distance_keys: the slots of this layer; inputs: placeholders of `incremental_network`."""
     n_head, first_slot = net.config.n_head, inputs["first_slot"]
     tokens = x[:, : tf.shape(inputs["ids"])[1]]  # [B,T,D]
     new_keys = split_heads(dense(tokens, weights.k), n_head)  # [B,N,T,H]

@@ -178,7 +178,7 @@ def layer_weights(net: LayerContext, has_segments: bool) -> list[Weights]:
 
 
 def head_kernel(net: LayerContext, scope: str) -> tf.Tensor:
-    """A projection kernel `[D,N,H]`, read as a matrix [D,N*H]."""
+    """The projection `scope`/kernel [D,N,H], read as a matrix [D,N*H]."""
     config = net.config
     with tf.variable_scope(scope):
         kernel = net.variable("kernel", [config.d_model, config.n_head, config.d_head])
@@ -188,7 +188,7 @@ def head_kernel(net: LayerContext, scope: str) -> tf.Tensor:
 def dense_weights(
     net: LayerContext, scope: str, width_in: int, width_out: int
 ) -> Dense:
-    """Kernel [width_in,width_out] and bias [width_out]."""
+    """`scope`/kernel [width_in,width_out] and `scope`/bias [width_out]."""
     with tf.variable_scope(scope):
         kernel = net.variable("kernel", [width_in, width_out])
         bias = net.variable("bias", [width_out], tf.initializers.zeros())
@@ -196,7 +196,7 @@ def dense_weights(
 
 
 def norm_weights(net: LayerContext, scope: str) -> Norm:
-    """Gamma and beta of a layer norm, float32 [D] each."""
+    """`scope`/gamma and `scope`/beta of a layer norm, float32 [D] each."""
     with tf.variable_scope(scope):
         beta = get_weight("beta", [net.config.d_model], tf.initializers.zeros())
         gamma = get_weight("gamma", [net.config.d_model], tf.initializers.ones())
