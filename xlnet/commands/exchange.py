@@ -5,7 +5,7 @@ from typing import Optional
 from xlnet.commands import cli
 from xlnet.inference.load import read_files
 from xlnet.inference.settings import ModelSettings
-from xlnet.settings.fields import Settings, required, same_as, setting
+from xlnet.settings.fields import Settings, required, setting
 from xlnet.support import system
 
 
