@@ -60,7 +60,10 @@ def resolve(
     )
     check_directories(settings)
     config = XLNetConfig(json_path=settings.model_config_path)
-    tokenizer = task_settings.read_vocabulary(settings, config)
+    weights = {"model_dir": settings.model_dir}
+    if settings.init_checkpoint:
+        weights["init_checkpoint"] = files.directory_of(settings.init_checkpoint)
+    tokenizer = task_settings.read_vocabulary(settings, config, weights)
     check_columns(settings)
     task = task_settings.task_of_run(settings, before)
     document = task_settings.document_of(settings, network, task, tokenizer)

@@ -104,7 +104,7 @@ def read(
         if not getattr(settings, name):
             raise wrong("model", f"no {file} in {home}", "one", f"--{name}")
     config = XLNetConfig(json_path=settings.model_config_path)
-    tokenizer = task_settings.read_vocabulary(settings, config)
+    tokenizer = task_settings.read_vocabulary(settings, config, {flag: home})
     checkpoint.check_config(prefix, config)
 
     # The task, which must be what the weights were trained for.

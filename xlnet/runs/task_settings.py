@@ -10,7 +10,7 @@ import dataclasses
 import glob
 import logging
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar, get_args
 
 from xlnet.corpus import record_files
@@ -231,18 +231,18 @@ def require(settings: TaskSettings, *names: str) -> None:
             raise MissingFlag(f"flag --{name} is required: {what}")
 
 
-def read_vocabulary(settings: TaskSettings, config: XLNetConfig) -> Tokenizer:
-    """The tokenizer of `spiece_model_file`. Raises UserError unless it is that of the weights in
-    `model_dir` and `init_checkpoint`, and has as many pieces as the network."""
+def read_vocabulary(
+    settings: TaskSettings, config: XLNetConfig, weights: Mapping[str, str]
+) -> Tokenizer:
+    """The tokenizer of `spiece_model_file`. Raises UserError unless it is that of `weights`, their
+    directories by the flags that give them, and has as many pieces as the network."""
     tokenizer = Tokenizer(
         settings.spiece_model_file,
         settings.uncased,
         settings.keep_accents,
     )
-    for flag in ("model_dir", "init_checkpoint"):
-        path = getattr(settings, flag)
-        if path:
-            run_document.check_vocabulary(files.directory_of(path), tokenizer, flag)
+    for flag, directory in weights.items():
+        run_document.check_vocabulary(directory, tokenizer, flag)
     if tokenizer.vocab_size != config.n_token:
         expected = f"{tokenizer.vocab_size}, the pieces of {settings.spiece_model_file}"
         raise wrong(
