@@ -10,13 +10,9 @@ from helpers import vocabulary
 from helpers.networks import sizes
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import checkpoint
-from xlnet.engine.devices import connect
-from xlnet.engine.session import RestoredSession
-from xlnet.inference.language_model import LanguageModel
 from xlnet.model import heads, modeling
-from xlnet.runs import model_files, run_document
+from xlnet.runs import run_document
 from xlnet.settings.network import NetworkSettings
-from xlnet.settings.training import DeviceSettings
 
 CLAMP_LEN = 20
 
@@ -24,7 +20,7 @@ CLAMP_LEN = 20
 class Pretrained:
     """A directory as pretraining writes it."""
 
-    def __init__(self, folder, is_causal, seed=1, train=vocabulary.train_tiny_model):
+    def __init__(self, folder, is_causal, train=vocabulary.train_tiny_model):
         self.folder, self.is_causal = folder, is_causal
         self.objective = "causal" if is_causal else "permutation"
         self.tokenizer = Tokenizer(train(folder / "spiece.model"))
@@ -39,7 +35,7 @@ class Pretrained:
         document = run_document.RunDocument("", "xlnet pretrain", resolved)
         run_document.write(str(folder), document, self.config)
         self.prefix = str(folder / "model.ckpt-4")
-        self.weights = self._random_weights(seed)
+        self.weights = self._random_weights()
         checkpoint.write_arrays(
             self.prefix, dict(self.weights, global_step=np.int64(4))
         )
@@ -47,18 +43,20 @@ class Pretrained:
         self._at_once = {}
 
     @functools.cached_property
-    def model(self):
-        found = model_files.read(str(self.folder))
-        return LanguageModel(
-            found, RestoredSession(connect(DeviceSettings(device="cpu")), found.prefix)
-        )
+    def loaded(self):
+        """The model of `xlnet.load`; not to be closed, as all tests share it."""
+        return xlnet.load(self.folder, device="cpu")
 
-    def _random_weights(self, seed):
+    @property
+    def model(self):
+        return self.loaded.language_model()
+
+    def _random_weights(self):
         with tf.Graph().as_default(), tf.variable_scope("model"):
             ids = tf.zeros([1, 2], tf.int32)
             outputs = self._network(ids, seg_ids=ids, positions=ids)
             heads.lm_logits(outputs.sequence, outputs.embedding_table)
-            random = np.random.RandomState(seed)
+            random = np.random.RandomState(1)
             shapes = {v.op.name: v.shape.as_list() for v in tf.global_variables()}
         return {
             name: (1.0 if name.endswith("gamma") else 0.0)
@@ -105,14 +103,9 @@ class Pretrained:
 
 def hidden_in_order(length, order):
     """The mask [Q,Q] of a factorization order, by its definition: tokens that are not in the order
-    are known, so all see them; a token of the order sees them, itself and those before it."""
-    place = {position: i for i, position in enumerate(order)}
-    return np.array(
-        [
-            [
-                j in place and (i not in place or place[j] > place[i] or i == j)
-                for j in range(length)
-            ]
-            for i in range(length)
-        ]
-    )
+    are known, so all see them; a token of the order sees them and those before it."""
+    rank = np.full(length, -1)
+    rank[order] = np.arange(len(order))
+    hidden = rank > rank[:, None]
+    hidden[order, order] = True
+    return hidden

@@ -5,30 +5,14 @@ import shutil
 
 import numpy as np
 import pytest
-from helpers.language_model import Pretrained, hidden_in_order
+from helpers.language_model import Pretrained
 
 import xlnet
 from xlnet.engine import checkpoint
-from xlnet.engine.devices import connect
-from xlnet.engine.session import RestoredSession
-from xlnet.inference.language_model import LanguageModel
-from xlnet.runs import model_files
-from xlnet.settings.training import DeviceSettings
 from xlnet.support.errors import UserError
 
 LENGTH = 12
 TEXT = np.random.RandomState(0).randint(0, 50, LENGTH)
-
-
-@pytest.mark.parametrize("order", ([3, 4, 8], [8, 3, 4], [4, 8, 3]))
-def test_blanks_in_any_order_equal_a_forward_with_explicit_masks(permuted, order):
-    expected = permuted.at_once(TEXT, hidden_in_order(LENGTH, order), order)
-    known = [i for i in range(LENGTH) if i not in order]
-    with permuted.model.reading(LENGTH) as reading:
-        said = [reading.read(TEXT[None, known], known, order[:1])[0, 0]]
-        for filled, asked in zip(order, order[1:]):
-            said.append(reading.read(TEXT[None, [filled]], [filled], [asked])[0, 0])
-    np.testing.assert_allclose(said, expected, atol=1e-5)
 
 
 def test_rows_go_on_from_those_that_were_kept(permuted):
@@ -37,10 +21,9 @@ def test_rows_go_on_from_those_that_were_kept(permuted):
     def alone(*ids):
         with permuted.model.reading(8) as one:
             one.read(start, range(3), [3])
-            return [
-                one.read(np.array([[id]]), [3 + n], [4 + n])[0]
-                for n, id in enumerate(ids)
-            ][-1]
+            for position, id in enumerate(ids, 3):
+                found = one.read(np.array([[id]]), [position], [position + 1])
+        return found[0]
 
     with permuted.model.reading(8) as reading:
         reading.read(start, range(3), [3])
@@ -70,18 +53,15 @@ def test_what_cannot_be_asked_is_refused(causal, tmp_path, resolved, message):
     path = folder / "run.json"
     path.write_text(json.dumps(dict(json.loads(path.read_text()), resolved=resolved)))
     with pytest.raises(UserError, match=message):
-        found = model_files.read(str(folder))
-        LanguageModel(
-            found, RestoredSession(connect(DeviceSettings(device="cpu")), found.prefix)
-        )
+        with xlnet.load(folder, device="cpu") as model:
+            model.generate("the")
 
 
 def test_vectors_see_what_the_network_saw_in_training(causal, permuted):
     """The tokens of a causal network do not see those on their right, next to padding neither."""
     for made in (causal, permuted):
-        with xlnet.load(made.folder) as model:
-            texts = ["the cat sat", "the cat ran past two old houses"]
-            short, long = model.vectors(texts, layer=3, pooling="none")
+        texts = ["the cat sat", "the cat ran past two old houses"]
+        short, long = made.loaded.vectors(texts, layer=3, pooling="none")
         same = np.allclose(short[:2], long[:2], atol=1e-4)
         assert same == made.is_causal
 
@@ -110,15 +90,12 @@ def test_tokens_see_as_many_before_them_as_in_training(causal, tmp_path):
         np.testing.assert_allclose(
             attended.streams["content"].sum(axis=-1), 1, atol=1e-5
         )
-    loaded = model_files.read(str(folder))
-    network = LanguageModel(
-        loaded, RestoredSession(connect(DeviceSettings(device="cpu")), loaded.prefix)
-    )
-    said = []
-    for first in (3, 4):
-        with network.reading(LENGTH) as reading:
-            said.append(reading.read(np.array([[first, *TEXT[1:]]]), range(LENGTH)))
-    np.testing.assert_array_equal(*said)
+        said = []
+        for first in (3, 4):
+            with model.language_model().reading(LENGTH) as reading:
+                ids = np.array([[first, *TEXT[1:]]])
+                said.append(reading.read(ids, range(LENGTH)))
+        np.testing.assert_array_equal(*said)
 
 
 def test_outputs_that_are_not_finite_are_no_answers(tmp_path):

@@ -6,12 +6,6 @@ import pytest
 import xlnet
 
 
-@pytest.fixture(scope="module")
-def model(permuted):
-    with xlnet.load(permuted.folder, device="cpu") as model:
-        yield model
-
-
 class Table:
     """As of pandas: iteration gives the names of the columns."""
 
@@ -47,13 +41,14 @@ class Table:
         (lambda model: model.fill(["a ___", "a"]), "text 1"),
     ],
 )
-def test_it_is_named(model, call, name):
+def test_it_is_named(permuted, call, name):
     with pytest.raises(xlnet.UserError, match=rf"\b{name}(\b|$)") as raised:
-        call(model)
+        call(permuted.loaded)
     assert "\n" not in str(raised.value)
 
 
-def test_arrays_are_taken_as_lists(model):
+def test_arrays_are_taken_as_lists(permuted):
+    model = permuted.loaded
     texts = np.array(["the cat", "on"])
     expected = model.vectors(["the cat", "on"])
     assert np.array_equal(list(model.pipe(texts, verb="vectors")), expected)
