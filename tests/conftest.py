@@ -104,6 +104,24 @@ def model_of(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def loaded(model_of):
+    """Function from the name of a kind of task to its model of `xlnet.load`, loaded once, which
+    computes two texts at once."""
+    import xlnet
+
+    made = {}
+
+    def load(kind):
+        if kind not in made:
+            made[kind] = xlnet.load(model_of(kind), device="cpu", batch_size=2)
+        return made[kind]
+
+    yield load
+    for model in made.values():
+        model.close()
+
+
+@pytest.fixture(scope="module")
 def quick_start():
     """All sessions run their graphs as they were built, not those of training alone. TensorFlow
     rewrites a graph before it is first used, which takes as long as building it. For tests of what

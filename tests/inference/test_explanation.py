@@ -14,29 +14,6 @@ TEXTS = ("kamat telok rokmi  sol", "mitel dakar laskit")
 pytestmark = pytest.mark.usefixtures("quick_start")
 
 
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory):
-    """Function from a kind of task to its model, loaded once."""
-    made = {}
-
-    def load(kind):
-        if kind not in made:
-            changes = (
-                dict(long_document="truncate", max_seq_length=32)
-                if kind in ("classification", "regression")
-                else {}
-            )
-            made[kind] = xlnet.load(
-                make_model(tmp_path_factory.mktemp("model") / kind, kind, **changes),
-                device="cpu",
-            )
-        return made[kind]
-
-    yield load
-    for model in made.values():
-        model.close()
-
-
 def item_of(kind):
     return TEXTS if kind in ("classification", "ranking") else TEXTS[0]
 
@@ -87,16 +64,14 @@ def test_words_are_between_spaces_or_single_letters(text, words):
     assert [text[start:end] for start, end in prediction.words_of(text)] == words
 
 
-@pytest.mark.parametrize(
-    "kind, text, said",
-    [
-        ("tagging", "kamat", "expected one that can classify or score or rank"),
-        ("classification", ("kamat", ""), "text 0: "),
-    ],
-)
-def test_what_cannot_be_explained_is_said(loaded, kind, text, said):
-    with pytest.raises(UserError, match=said):
-        loaded(kind).explain(text)
+def test_what_cannot_be_explained_is_said(loaded, permuted):
+    for model, text, said in (
+        (loaded("tagging"), "kamat", "expected one that can classify or score or rank"),
+        (loaded("classification"), ("kamat", ""), "text 0: "),
+        (permuted.loaded, "a", "^model: found a pretrained one"),
+    ):
+        with pytest.raises(UserError, match=said):
+            model.explain(text)
 
 
 def test_of_a_long_text_what_was_read_is_explained(tmp_path, monkeypatch):
@@ -131,11 +106,3 @@ def test_outputs_that_are_not_finite_explain_nothing(loaded, monkeypatch):
     monkeypatch.setattr(Predictor, "predict", overflowed)
     with pytest.raises(UserError, match="outputs of the network are not finite"):
         loaded("classification").explain(("kamat", "sol"))
-
-
-def test_a_pretrained_model_is_refused(permuted):
-    with (
-        xlnet.load(permuted.folder, device="cpu") as model,
-        pytest.raises(UserError, match="^model: found a pretrained one"),
-    ):
-        model.explain("a")

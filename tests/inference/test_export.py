@@ -55,7 +55,6 @@ KINDS = {
     "classification": dict(max_seq_length=16, long_document="truncate"),
     "multi_label": dict(max_seq_length=16),
     "regression": dict(max_seq_length=16, long_document="truncate"),
-    "sliding": dict(long_document="sliding"),
     "ranking": dict(max_seq_length=16),
     "tagging": dict(max_seq_length=24),
     "spans": dict(predict_threshold=0.9),
@@ -68,9 +67,7 @@ def models(tmp_path_factory):
     """Function from a key of KINDS to the directory of such a model."""
     directory = tmp_path_factory.mktemp("models")
     return functools.cache(
-        lambda name: make_model(
-            directory / name, "regression" if name == "sliding" else name, **KINDS[name]
-        )
+        lambda kind: make_model(directory / kind, kind, **KINDS[kind])
     )
 
 
@@ -111,24 +108,17 @@ def ask(saved, *requests):
 
 
 def in_bytes(texts):
-    return np.array(
-        [
-            [each.encode() for each in text]
-            if isinstance(text, list)
-            else text.encode()
-            for text in texts
-        ],
-        object,
-    )
+    return np.array([text.encode() for text in texts], object)
 
 
 def rows_of(kind):
     """(rows as a file has them, the inputs of the signature `text`)."""
-    second = OTHERS if kind in HAS_PAIRS else [None] * len(TEXTS)
+    texts = {"text_a": in_bytes(TEXTS)}
+    second = [None] * len(TEXTS)
+    if kind in HAS_PAIRS:
+        texts["text_b"], second = in_bytes(OTHERS), OTHERS
     rows = [Row(str(i), (pair,), None) for i, pair in enumerate(zip(TEXTS, second))]
-    return rows, dict(
-        text_a=TEXTS, **(dict(text_b=OTHERS) if kind in HAS_PAIRS else {})
-    )
+    return rows, texts
 
 
 @has_text
@@ -140,7 +130,6 @@ def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
     assert saved == str(tmp_path / "served" / "1")
     rows, texts = rows_of(kind)
     values, arrays, task = expected(models(kind), rows)
-    texts = {name: in_bytes(value) for name, value in texts.items()}
     by_text, one, by_ids = ask(
         saved,
         ("text", texts),
@@ -154,9 +143,8 @@ def test_answers_are_those_of_predictions(quick_start, models, tmp_path, kind):
     assert np.ptp(values, axis=0).max() > 0.01  # it does depend on the text
     if kind == "multi_label":
         assert (by_text["is_label"] == (values >= 0.98)).all()
-        assert (
-            by_text["is_label"] != (values >= 0.5)
-        ).any()  # the model's own threshold
+        # the model's own threshold
+        assert (by_text["is_label"] != (values >= 0.5)).any()
     elif main == "probabilities":
         labels = [task.labels[i].encode() for i in values.argmax(axis=1)]
         assert by_text["label"].tolist() == labels
@@ -197,13 +185,26 @@ def test_entities_and_questions_are_exported_for_ids(
 _PLAIN = """
 import json, sys
 import tensorflow as tf
+inputs = {name: tf.constant(value, dtype)
+          for name, (value, dtype) in json.loads(sys.argv[1]).items()}
 for saved in sys.argv[2:]:
-    inputs = {name: tf.constant(value, dtype)
-              for name, (value, dtype) in json.load(open(sys.argv[1])).items()}
     answer = tf.saved_model.load(saved).signatures["ids"](**inputs)
     print(answer["probabilities"].numpy().tolist())
 assert not {"xlnet", "tensorflow_text"} & set(sys.modules)
 """
+
+
+def run_elsewhere(program, directory, asked, *saved):
+    """What a program prints in another process: JSON, a line for each SavedModel."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(asked), *saved],
+        cwd=directory,
+        env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3"),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return list(map(json.loads, done.stdout.splitlines()))
 
 
 def test_a_process_with_tensorflow_alone_gives_the_same_answers(
@@ -212,59 +213,42 @@ def test_a_process_with_tensorflow_alone_gives_the_same_answers(
     """In bfloat16 too, to the rounding of its products, with half of the matrices' bytes. What is
     exported without tensorflow-text has `ids` alone, and needs no more where it is served."""
     monkeypatch.setitem(sys.modules, "tensorflow_text", None)
-    rows, _ = rows_of("classification")
-    values, arrays, _ = expected(models("classification"), rows)
+    directory, (rows, _) = models("classification"), rows_of("classification")
+    values, arrays, _ = expected(directory, rows)
     full, short = (
         exporter.export(
-            model_files.read(
-                models("classification"), network=NetworkSettings(precision=precision)
-            ),
+            model_files.read(directory, network=NetworkSettings(precision=precision)),
             str(tmp_path / "served"),
         )
         for precision in ("fp32", "bf16")
     )
     assert (full[-2:], short[-2:]) == ("/1", "/2")
-    (tmp_path / "asked.json").write_text(
-        json.dumps(
-            {
-                name: (arrays[name].tolist(), str(arrays[name].dtype))
-                for name in ("input_ids", "input_mask", "segment_ids")
-            }
-        )
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", _PLAIN, str(tmp_path / "asked.json"), full, short],
-        cwd=tmp_path,
-        env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3"),
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    by_full, by_short = map(json.loads, done.stdout.splitlines())
+    asked = {}
+    for name in ("input_ids", "input_mask", "segment_ids"):
+        asked[name] = (arrays[name].tolist(), str(arrays[name].dtype))
+    by_full, by_short = run_elsewhere(_PLAIN, tmp_path, asked, full, short)
     np.testing.assert_allclose(by_full, values, rtol=1e-6, atol=1e-6)
-    half = expected(models("classification"), rows, "bf16")[0]
+    half = expected(directory, rows, "bf16")[0]
     np.testing.assert_allclose(by_short, half, atol=1e-2)
     assert 1e-6 < np.abs(half - values).max() < 0.1
-    sizes = [
-        tf.train.load_checkpoint(
-            path + "/variables/variables"
-        ).get_variable_to_dtype_map()
+    kept, narrowed = (
+        tf.train.load_checkpoint(path + "/variables/variables")
+        .get_variable_to_dtype_map()
+        .items()
         for path in (full, short)
-    ]
-    assert set(sizes[0].values()) == {tf.float32}
-    assert {name for name, dtype in sizes[1].items() if dtype == tf.bfloat16} == {
-        name
-        for name in sizes[0]
-        if name.endswith(("/kernel", "/lookup_table")) and "/transformer/" in name
-    }
+    )
+    assert {dtype for _, dtype in kept} == {tf.float32}
+    ends = ("/kernel", "/lookup_table")
+    matrices = {n for n, _ in kept if n.endswith(ends) and "/transformer/" in n}
+    assert {name for name, dtype in narrowed if dtype == tf.bfloat16} == matrices
 
 
 _RAW = """
 import json, sys
 import tensorflow as tf
 import tensorflow_text
-model = tf.saved_model.load(sys.argv[1])
-first, second = map(tf.constant, json.loads(sys.argv[2]))
+first, second = map(tf.constant, json.loads(sys.argv[1]))
+model = tf.saved_model.load(sys.argv[2])
 none = tf.zeros([0], tf.string)
 assert not len(model.signatures["text"](text_a=none, text_b=none)["probabilities"])
 answer = model.signatures["text"](text_a=first, text_b=second)
@@ -280,15 +264,7 @@ def test_a_process_without_this_library_answers_to_raw_text(
     saved = exporter.export(
         model_files.read(models("classification")), str(tmp_path / "served")
     )
-    done = subprocess.run(
-        [sys.executable, "-c", _RAW, saved, json.dumps([TEXTS, OTHERS])],
-        cwd=tmp_path,
-        env=dict(os.environ, TF_CPP_MIN_LOG_LEVEL="3"),
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    (found,) = run_elsewhere(_RAW, tmp_path, [TEXTS, OTHERS], saved)
     values, _, _ = expected(models("classification"), rows_of("classification")[0])
     np.testing.assert_allclose(found, values, **ROUNDED)
 
@@ -299,40 +275,30 @@ def test_what_is_beside_the_graph(quick_start, models, tmp_path):
         "--model_dir=" + models("multi_label"),
         "--output=%s" % (tmp_path / "served"),
     )
-    saved = str(tmp_path / "served" / "1")
-    assert re.search(
-        rf"exported \S+model.ckpt-1 to {saved}: signatures ids(, text)?, float32$",
-        done.stdout,
-        re.MULTILINE,
+    said = (
+        r"exported \S+model.ckpt-1 to (\S+/served/1): signatures ids(, text)?, float32$"
     )
-
+    saved = re.search(said, done.stdout, re.MULTILINE)[1]
     extra = pathlib.Path(saved, "assets.extra")
     document = json.loads((extra / "run.json").read_text())
     assert document["resolved"]["max_seq_length"] == 16
     assert document["task"]["labels"] == ["animal", "plant", "stone"]
-    assert (
-        Tokenizer(str(extra / "spiece.model")).sha256
-        == Tokenizer(models("multi_label") + "/spiece.model").sha256
-    )
+    vocabularies = [extra / "spiece.model", models("multi_label") + "/spiece.model"]
+    assert len({Tokenizer(str(path)).sha256 for path in vocabularies}) == 1
 
 
 def test_what_cannot_be_exported(quick_start, models, permuted, tmp_path, caplog):
-    def refused(model_dir, export_dir):
-        with pytest.raises(UserError) as error:
-            exporter.export(model_files.read(model_dir), export_dir)
-        assert not (tmp_path / "served").exists() or not list(
-            (tmp_path / "served").iterdir()
-        )
-        return str(error.value)
-
-    target = str(tmp_path / "served")
+    target = tmp_path / "served"
     (tmp_path / "file").write_text("")
-    assert "which cannot be written to" in refused(
-        models("multi_label"), str(tmp_path / "file")
-    )
-    pretrained = str(permuted.folder)
-    assert "found a pretrained model" in refused(pretrained, target)
-    exporter.export(model_files.read(models("sliding")), target)
+    for model, place, said in (
+        (models("multi_label"), tmp_path / "file", "which cannot be written to"),
+        (str(permuted.folder), target, "found a pretrained model"),
+    ):
+        with pytest.raises(UserError, match=said):
+            exporter.export(model_files.read(model), str(place))
+    assert not target.exists()
+    sliding = make_model(tmp_path / "sliding", "regression", long_document="sliding")
+    exporter.export(model_files.read(sliding), str(target))
     message = (
         "long_document: found sliding, expected truncate, which a graph has; "
         "serve the model directory, or take the signature ids"
