@@ -1,6 +1,7 @@
 """Model directories with random weights, for tests of inference."""
 
 import numpy as np
+import pytest
 import tensorflow.compat.v1 as tf
 
 from helpers.finetuning import make_vocabulary
@@ -113,3 +114,27 @@ def write_random(directory, variables):
         },
     )
     checkpoint.write_state_file(str(directory))
+
+
+def assert_alike(found, expected, rel=1e-5):
+    """Results of models, or their JSON, are equal, numbers up to rounding."""
+    found, expected = _plain(found), _plain(expected)
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for name, value in expected.items():
+            assert_alike(found[name], value, rel)
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, rel=rel, abs=rel / 10)
+    elif isinstance(expected, (list, tuple)):
+        assert len(found) == len(expected)
+        for ours, theirs in zip(found, expected):
+            assert_alike(ours, theirs, rel)
+    else:
+        assert found == expected
+
+
+def _plain(value):
+    for name in ("named", "_asdict", "tolist"):
+        if hasattr(value, name):
+            value = getattr(value, name)()
+    return value

@@ -36,7 +36,7 @@ class Echo(ServedModel):
         self.turns = Turns()
         method = types.SimpleNamespace(at_once=self.at_once)
         self._model = types.SimpleNamespace(method=lambda *_, **__: method)
-        self.asked = []  # (signature, number of rows) of each call
+        self.asked = []  # what a subclass notes
 
     def describe(self):
         return {"signatures": {name: list(self.inputs[name]) for name in self.inputs}}
@@ -47,7 +47,6 @@ class Echo(ServedModel):
         return super().call(signature, parameters)
 
     def run(self, call, rows):
-        self.asked.append((call.signature, len(rows)))
         texts = [row.get("text_a", "") for row in rows]
         return [Answer({"text": text, "size": len(text)}, *READ) for text in texts]
 

@@ -8,6 +8,7 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 from helpers import command
 from helpers.models import make_model
 
@@ -120,8 +121,6 @@ def test_answers(loaded, predicted):
 
 def sequences_of_the_network(model, ids_of_text):
     """What the documented API computes of a text: arrays [k,T,D], the embeddings first."""
-    import tensorflow.compat.v1 as tf
-
     config = model.loaded.config
     run = xlnet.RunConfig(False, False, False, 0.0, 0.0, mem_len=99)
     with tf.Graph().as_default(), tf.Session() as session:
@@ -137,10 +136,8 @@ def test_vectors(loaded):
     model = loaded("multi_label")
     ends = [model.tokenizer.sep_id, model.tokenizer.cls_id]
     texts = ["kamat telok sol", "mitel", "dakar laskit nokla rokmi"]
-    expected = [
-        sequences_of_the_network(model, [*model.tokenizer.ids(text), *ends])
-        for text in texts
-    ]
+    ids = [[*model.tokenizer.ids(text), *ends] for text in texts]
+    expected = [sequences_of_the_network(model, each) for each in ids]
     for layer in (0, -1):
         for pooling, pooled in (
             ("none", lambda values: values),
@@ -175,9 +172,8 @@ def test_what_is_cut_is_said(loaded, caplog):
     model = loaded("multi_label")
     for _ in range(2):
         model.vectors(["kamat " * 20, "sol"])
-    assert caplog.messages == [
-        "note: 1 text(s) of 2 are cut to 32 tokens; it is said once"
-    ]
+    said = "note: 1 text(s) of 2 are cut to 32 tokens; it is said once"
+    assert caplog.messages == [said]
 
 
 ITEMS = {  # of each task type
@@ -225,11 +221,9 @@ def test_a_generator_is_read_as_far_as_results_are_asked_for(loaded):
     assert not seen
     first = [next(results) for _ in range(33)]
     assert len(seen) == 48  # three times eight batches of two
-    np.testing.assert_allclose(
-        first[:5],
-        model.vectors(["kamat " * n for n in range(1, 6)], layer=0),
-        atol=1e-6,
-    )
+    texts = ["kamat " * number for number in range(1, 6)]
+    expected = model.vectors(texts, layer=0)
+    np.testing.assert_allclose(first[:5], expected, atol=1e-6)
     results = model.pipe(endless())
     with pytest.raises(xlnet.UserError, match="text 37: the text is empty"):
         list(results)
@@ -245,13 +239,12 @@ def test_threads_get_the_answers_of_one(loaded):
 
     def ask(text):
         answer = model.classify(text)
-        return list(answer.probabilities.values()), model.vectors(text)
+        return [*answer.probabilities.values(), *model.vectors(text)]
 
     alone = list(map(ask, texts))
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         for ours, others in zip(alone, pool.map(ask, texts)):
-            np.testing.assert_array_equal(ours[0], others[0])
-            np.testing.assert_array_equal(ours[1], others[1])
+            np.testing.assert_array_equal(ours, others)
 
 
 def test_a_model_says_what_it_cannot(loaded):
@@ -282,14 +275,13 @@ def test_a_model_that_is_pretrained_alone_is_closed_at_the_end(
     loaded, model_of, tmp_path
 ):
     """Its directory has no run.json; it has vectors."""
+    expected = loaded("multi_label").vectors("kamat")
     for path in pathlib.Path(model_of("multi_label")).iterdir():
         if path.is_file() and path.name != "run.json":
             shutil.copy(path, tmp_path)
     with xlnet.load(str(tmp_path), device="cpu") as model:
         assert (model.task, model.verb, model.labels) == (None, None, None)
-        np.testing.assert_array_equal(
-            model.vectors("kamat"), loaded("multi_label").vectors("kamat")
-        )
+        np.testing.assert_array_equal(model.vectors("kamat"), expected)
         with pytest.raises(xlnet.UserError, match="a pretrained one"):
             model.classify("kamat")
     with pytest.raises(RuntimeError, match="closed"):
@@ -300,10 +292,9 @@ def test_each_process_of_a_launcher_has_a_model_of_its_own(
     loaded, model_of, monkeypatch
 ):
     """Only training takes the processes of srun for the hosts of one run."""
+    expected = loaded("multi_label").vectors("kamat")
     for name, value in (("NUM_TASKS", "4"), ("NODELIST", "node1")):
         monkeypatch.setenv("SLURM_STEP_" + name, value)
     monkeypatch.setenv("SLURM_PROCID", "1")
     with xlnet.load(model_of("multi_label"), device="cpu") as model:
-        np.testing.assert_array_equal(
-            model.vectors("kamat"), loaded("multi_label").vectors("kamat")
-        )
+        np.testing.assert_array_equal(model.vectors("kamat"), expected)

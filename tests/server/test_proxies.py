@@ -30,23 +30,14 @@ def command(directory, port, target):
     """Starts nginx with the page's configuration, on other ports."""
     block = CONFIGURATION.replace("127.0.0.1:8501", f"127.0.0.1:{target}")
     block = block.replace("listen 80;", f"listen 127.0.0.1:{port};")
-    paths = [
-        f"{name}_temp_path {directory}/{name};" for name in ("client_body", "proxy")
-    ]
-    paths += [
-        f"{name}_temp_path {directory}/{name};" for name in ("fastcgi", "uwsgi", "scgi")
-    ]
+    paths = ""
+    for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"):
+        paths += f"{name}_temp_path {directory}/{name}; "
     (directory / "nginx.conf").write_text(
         f"daemon off; pid {directory}/pid; error_log {directory}/error.log; events {{}}\n"
-        f"http {{ access_log off; {' '.join(paths)}\n{block}}}"
+        f"http {{ access_log off; {paths}\n{block}}}"
     )
-    return [
-        "nginx",
-        "-c",
-        str(directory / "nginx.conf"),
-        "-e",
-        str(directory / "error.log"),
-    ]
+    return ["nginx", "-c", directory / "nginx.conf", "-e", directory / "error.log"]
 
 
 @pytest.mark.skipif(not shutil.which("nginx", path=PATH), reason="apt install nginx")
@@ -69,27 +60,18 @@ def test_the_configuration_of_the_page(tmp_path):
 
     path = "/v1/models/m:predict"
     with running(Slow(), "m") as server:
-        environment = dict(os.environ, PATH=PATH)
-        arguments = command(tmp_path, port, server.port)
-        started = subprocess.Popen(
-            arguments, stderr=subprocess.DEVNULL, env=environment
-        )
+        how = dict(stderr=subprocess.DEVNULL, env=dict(os.environ, PATH=PATH))
+        started = subprocess.Popen(command(tmp_path, port, server.port), **how)
         try:
             wait_until(answers)
             assert b"<script src" in ask("GET", "/").read()
             found = ask("POST", path, {"instances": ["a"]})
-            assert (
-                found.status == 200
-                and json.load(found)["predictions"][0]["text"] == "a"
-            )
+            assert found.status == 200
+            assert json.load(found)["predictions"][0]["text"] == "a"
             assert ask("POST", path, {"instances": ["a"]}, "cross-site").status == 403
             assert ask("POST", path, {"instances": ["a" * (1 << 21)]}).status == 413
             began = time.monotonic()
-            asked = {
-                "signature_name": "generate",
-                "instances": [{"prompt": "a"}],
-                "stream": True,
-            }
+            asked = dict(signature_name="generate", instances=["a"], stream=True)
             stream = ask("POST", path, asked)
             assert b'"text"' in stream.readline() and time.monotonic() - began < 1
             assert b'"text"' in stream.readline() and time.monotonic() - began > 1

@@ -9,7 +9,7 @@ import pytest
 from helpers.serving import wait_until
 
 from xlnet.server import limits
-from xlnet.server.turns import Computing, Dropped, Turns
+from xlnet.server.turns import Computing, Turns
 
 
 def test_a_long_work_gives_way_after_each_call():
@@ -117,27 +117,3 @@ def test_prompts_that_arrive_together_are_continued_together(monkeypatch):
 
     asyncio.run(story())
     assert batches == [20, 1]
-
-
-def test_what_nobody_waits_for_ends_before_its_next_call():
-    begun, dropped, turns = threading.Event(), threading.Event(), Turns()
-
-    def run(call, rows):
-        begun.set()
-        try:
-            while True:
-                turns.call(lambda: time.sleep(0.01))
-        except Dropped:
-            dropped.set()
-            raise
-
-    async def story():
-        computing = Computing(run, turns)
-        task = asyncio.ensure_future(computing.answers(Call(None), [0]))
-        await until(begun.is_set)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await until(dropped.is_set)
-
-    asyncio.run(story())
