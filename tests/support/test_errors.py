@@ -1,110 +1,84 @@
 """What is raised by others, in one line: where, why, what to do."""
 
-import errno
 from concurrent.futures import process
 
 import pytest
 import tensorflow.compat.v1 as tf
 
-from xlnet.support import errors, files
+from xlnet.support import errors
 from xlnet.support.errors import UserError
 
 # As TensorFlow 2.15 says it: the reason between where the graph was made and hints.
 GRAPH = """Graph execution error:
 
-Detected at node '{node}' defined at (most recent call last):
+Detected at node 'a/b' defined at (most recent call last):
     File "run_classifier.py", line 1, in <module>
     File "xlnet/commands/cli.py", line 2, in run
-Node: '{node}'
+Node: 'a/b'
 {reason}
-\t [[{{{{node {node}}}}}]]
+\t [[{{{{node a/b}}}}]]
 Hint: If you want to see a list of allocated tensors when OOM happens, add report_tensor_allocations
 
-Original stack trace for '{node}':
+Original stack trace for 'a/b':
   File "run_classifier.py", line 1, in <module>
 """
+
+
+def of_graph(error, reason):
+    return error(None, None, GRAPH.format(reason=reason))
+
+
 FULL = (
     "/m/unfinished/model.ckpt-0_temp/part-00000-of-00001.data; No space left on device"
 )
-
-
-def of_graph(error, node, reason):
-    return error(None, None, GRAPH.format(node=node, reason=reason))
+OOM = (
+    "OOM when allocating tensor with shape[32,12,512,512] and type float on "
+    "/job:localhost/replica:0/task:0/device:GPU:1 by allocator GPU_1_bfc"
+)
+SEVERAL = "2 root error(s) found.\n  (0) UNKNOWN: UserError: num_predict is 2\n\t [[x]]"
 
 
 @pytest.mark.parametrize(
     "error, line",
     [
         (
-            of_graph(tf.errors.ResourceExhaustedError, "save/SaveV2", FULL),
+            of_graph(tf.errors.ResourceExhaustedError, FULL),
             "/m/unfinished/model.ckpt-0: no space left on the disk; free some and start again",
         ),
         (
-            OSError(
-                errno.ENOSPC,
-                "No space left on device",
-                "/from",
-                None,
-                "/to.partial-1a-12",
-            ),
+            OSError(28, "No space left on device", "/from", None, "/to.partial-1a-12"),
             "/to: no space left on the disk; free some and start again",
         ),
         (
-            PermissionError(errno.EACCES, "Permission denied", "/m/x"),
+            PermissionError(13, "Permission denied", "/m/x"),
             "/m/x: Permission denied; change the rights, or give a directory elsewhere",
         ),
         (
-            tf.errors.OpError(
-                None, None, "/m/model.ckpt-5.data-00000-of-00001; Input/output error", 2
-            ),
-            "/m/model.ckpt-5.data-00000-of-00001: Input/output error",
+            tf.errors.OpError(None, None, "/m/model.data; Input/output error", 2),
+            "/m/model.data: Input/output error",
         ),
         (
             MemoryError("Unable to allocate 3.2 GiB"),
             "out of memory: Unable to allocate 3.2 GiB; what",
         ),
         (
-            process.BrokenProcessPool(
-                "A process in the process pool was terminated abruptly."
-            ),
+            process.BrokenProcessPool("A process was terminated abruptly."),
             "a worker process was killed, perhaps for want of memory; give fewer of them",
         ),
         (
-            of_graph(
-                tf.errors.DataLossError,
-                "IteratorGetNext",
-                "truncated record at 5780' failed with Read less bytes than requested",
-            ),
-            "records: r.tfrecord is damaged: truncated record at 5780' failed with Read "
-            "less bytes than requested; remove it and start again",
+            of_graph(tf.errors.DataLossError, "truncated record at 5780' failed"),
+            "records: r.tfrecord is damaged: truncated record at 5780' failed; remove it",
         ),
         (
-            of_graph(
-                tf.errors.NotFoundError,
-                "RestoreV2",
-                "Key a/Adam not found in checkpoint",
-            ),
+            of_graph(tf.errors.NotFoundError, "Key a/Adam not found in checkpoint"),
             "model_dir: the checkpoint in m has no a/Adam: its run has other settings",
         ),
         (
-            of_graph(
-                tf.errors.ResourceExhaustedError,
-                "gradients/MatMul",
-                "OOM when allocating tensor with shape[32,12,512,512] and type float on "
-                "/job:localhost/replica:0/task:0/device:GPU:1 by allocator GPU_1_bfc",
-            ),
+            of_graph(tf.errors.ResourceExhaustedError, OOM),
             "out of memory on GPU:1, for a tensor [32,12,512,512]; what helps: more "
             "--grad_accum_steps",
         ),
-        (
-            tf.errors.UnknownError(
-                None,
-                None,
-                "2 root error(s) found.\n"
-                "  (0) UNKNOWN: UserError: num_predict is 2\n\t [[{{node x}}]]",
-            ),
-            "num_predict is 2",
-        ),
+        (tf.errors.UnknownError(None, None, SEVERAL), "num_predict is 2"),
     ],
 )
 def test_a_known_failure_is_one_line(error, line):
@@ -123,14 +97,9 @@ def test_a_known_failure_is_one_line(error, line):
     "error",
     [
         ValueError("a fault of the program"),
-        tf.errors.InvalidArgumentError(None, None, "shapes"),
-        FileNotFoundError(errno.ENOENT, "No such file or directory", "x"),
+        FileNotFoundError(2, "No such file or directory", "x"),
         # A library that is not there, not a file that was.
-        tf.errors.NotFoundError(
-            None,
-            None,
-            "a/b.so: cannot open shared object file: No such file or directory",
-        ),
+        tf.errors.NotFoundError(None, None, "a/b.so: cannot open shared object file"),
         # Nobody has said which records are read.
         tf.errors.DataLossError(None, None, "truncated record at 0"),
     ],
@@ -144,9 +113,7 @@ def test_others_stay_as_they_are(error):
 @pytest.mark.parametrize(
     "error",
     [
-        of_graph(
-            tf.errors.OutOfRangeError, "RestoreV2", "Read less bytes than requested"
-        ),
+        of_graph(tf.errors.OutOfRangeError, "Read less bytes than requested"),
         ValueError("Read less bytes than requested"),
         IndexError("Read less bytes than requested"),
     ],
@@ -159,12 +126,3 @@ def test_whatever_is_raised_while_a_file_is_read_is_its_fault(error):
         raise error
     fault = "file x cannot be read: Read less bytes than requested"
     assert str(raised.value) == fault + "; copy it again"
-
-
-def test_a_failed_write_names_its_file(tmp_path):
-    """That of a write itself does not: only opening and renaming do."""
-    with pytest.raises(UserError, match="^%s: no space left" % (tmp_path / "x")):
-        with errors.translated_errors(), files.writing(str(tmp_path / "x")):
-            with open("/dev/full", "wb") as full:
-                full.write(b"x" * 100000)
-    assert not list(tmp_path.iterdir())

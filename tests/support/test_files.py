@@ -64,13 +64,10 @@ def test_the_public_api_takes_path_objects(permuted, tmp_path):
     assert xlnet.XLNetConfig(json_path=tmp_path / "copy.json") == config
     with pytest.raises(UserError, match="none.json"):
         xlnet.XLNetConfig(json_path=tmp_path / "none.json")
-    for place in (path, next(path.glob("model.ckpt*.index")).with_suffix("")):
-        with xlnet.load(
-            place,
-            device="cpu",
-            model_config_path=path / "xlnet_config.json",
-            spiece_model_file=path / "spiece.model",
-        ) as model:
+    beside = dict(model_config_path=path / "xlnet_config.json")
+    beside.update(spiece_model_file=path / "spiece.model")
+    for place in (path, path / "model.ckpt-4"):
+        with xlnet.load(place, device="cpu", **beside) as model:
             assert len(model.vectors(["the cat"])) == 1
     with pytest.raises(UserError, match="none"):
         xlnet.load(tmp_path / "none")
@@ -119,14 +116,12 @@ def test_outputs_that_are_not_regular_files_stay(tmp_path, capfd):
     assert os.readlink(tmp_path / "link") == "below"
     assert (tmp_path / "below").read_text() == "new"
     os.mkfifo(tmp_path / "fifo")
-    received = []
-    reader = threading.Thread(
-        target=lambda: received.append((tmp_path / "fifo").read_text())
-    )
+    fifo, received = tmp_path / "fifo", []
+    reader = threading.Thread(target=lambda: received.append(fifo.read_text()))
     reader.start()
-    files.write_text(str(tmp_path / "fifo"), "new")
+    files.write_text(str(fifo), "new")
     reader.join(30)
-    assert received == ["new"] and stat.S_ISFIFO(os.lstat(tmp_path / "fifo").st_mode)
+    assert received == ["new"] and stat.S_ISFIFO(os.lstat(fifo).st_mode)
     with pytest.raises(IsADirectoryError):
         files.write_text(str(tmp_path), "new")
     for name in ("-", "/dev/stdout"):

@@ -41,13 +41,10 @@ def test_only_what_tensorflows_libraries_write_is_dropped(
     tmp_path, level, ending, shown
 ):
     (tmp_path / "tensorflow.py").write_text(TENSORFLOW % ending)
-    environment = {
-        name: value for name, value in os.environ.items() if "TF_CPP" not in name
-    }
-    environment.update(
-        {"TF_CPP_MIN_LOG_LEVEL": level} if level else {},
-        PYTHONPATH=f"{tmp_path}:{ROOT}",
-    )
+    environment = dict(os.environ, PYTHONPATH=f"{tmp_path}:{ROOT}")
+    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
+    if level:
+        environment["TF_CPP_MIN_LOG_LEVEL"] = level
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=environment, text=True, capture_output=True
     )
