@@ -17,15 +17,15 @@ from xlnet.model import heads, modeling, parameters
 from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.task import Columns
 
-RUN = dict(use_tpu=False, use_bfloat16=False, dropout=0.0, dropatt=0.0)
-ALL = (
-    "lm",
-    "sequence_classification",
-    "multiple_choice",
-    "question_answering",
-    "token_classification",
-    "exact_gelu",
+RUN = dict(
+    is_training=False, use_tpu=False, use_bfloat16=False, dropout=0.0, dropatt=0.0
 )
+ALL = [path.name for path in sorted((GOLDEN / "hf").iterdir())]
+KEPT = ("log_probs", "index")  # of the best starts and ends
+
+
+def stored(folder):
+    return json.loads((folder / "config.json").read_text())
 
 
 class Converted:
@@ -56,20 +56,19 @@ class Converted:
 
     def texts(self):
         """What one network reads: ids, segments, padding [B,T], choices one below the other."""
-        flat = [
+        ids, segments, read = (
             self["in/" + name].reshape(-1, self["in/input_ids"].shape[-1])
             for name in ("input_ids", "token_type_ids", "attention_mask")
-        ]
-        return [
-            tf.constant(x, dtype)
-            for x, dtype in zip(
-                (flat[0], flat[1], 1 - flat[2]), (tf.int32, tf.int32, tf.float32)
-            )
-        ]
+        )
+        return (
+            tf.constant(ids, tf.int32),
+            tf.constant(segments, tf.int32),
+            tf.constant(1 - read, tf.float32),
+        )
 
     def layers(self, scope):
         """The `heads.HeadBuilder` of fine-tuning; to be called in `parameters.model_scope`."""
-        run = xlnet.RunConfig(False, **RUN)
+        run = xlnet.RunConfig(**RUN)
         ids, segments, padding = self.texts()
         sequence = modeling.transformer_xl(
             self.config, run, input_ids=ids, seg_ids=segments, mask=padding[:, None] > 0
@@ -82,6 +81,20 @@ class Converted:
             lambda: heads.summarize(self.config, run, sequence, padding=padding),
         )
 
+    def logits(self, kind, labels, choices=()):
+        """Those of a task with these labels."""
+        columns = Columns(
+            text_a=("text",), text_b=(), label=("label",), choices=choices
+        )
+        task = TASK_TYPES[kind]("custom", columns, metrics=(), labels=labels)
+        padding = 1 - self["in/attention_mask"].reshape(len(self["in/input_ids"]), -1)
+        # What is not needed for the logits is None.
+        features = collections.defaultdict(type(None))
+        features["input_mask"] = tf.constant(padding, tf.float32)
+        with parameters.model_scope():
+            logits = task.logits(self.layers(task.scope()), features, False)
+        return self.run(logits)[0]
+
 
 @pytest.fixture
 def converted(tmp_path, vocabulary):
@@ -91,11 +104,9 @@ def converted(tmp_path, vocabulary):
 def test_language_model(graph, converted):
     """Two streams, a permutation mask, target slots and memories, logits and new memories."""
     model = converted("lm")
-    with open(model.source / "config.json", encoding="utf-8") as f:
-        theirs = json.load(f)
-    run = xlnet.RunConfig(
-        False, **RUN, mem_len=theirs["mem_len"], reuse_len=theirs["reuse_len"]
-    )
+    theirs = stored(model.source)
+    lengths = {name: theirs[name] for name in ("mem_len", "reuse_len")}
+    run = xlnet.RunConfig(**RUN, **lengths)
     ids, segments, padding = (tf.transpose(x) for x in model.texts())
     mems = [tf.constant(mem) for mem in model["in/mems"]]  # [M,B,D] each
     network = xlnet.XLNetModel(
@@ -111,79 +122,40 @@ def test_language_model(graph, converted):
     )
     with tf.variable_scope("model/lm_loss"):
         bias = tf.get_variable("bias", [model.config.n_token])
-    logits = (
-        tf.einsum(
-            "pbd,vd->bpv", network.get_sequence_output(), network.get_embedding_table()
-        )
-        + bias
-    )
+    table = network.get_embedding_table()
+    logits = tf.einsum("pbd,vd->bpv", network.get_sequence_output(), table) + bias
     logits, *mems = model.run(logits, *network.get_new_memory())
     assert_close(logits, model["out/logits"])
     assert_close(np.stack(mems), model["out/new_mems"])
 
 
 @pytest.mark.parametrize(
-    "name, kind, columns",
+    "name, kind, labels, choices",
     (
-        ("sequence_classification", "classification", {}),
-        ("multiple_choice", "multiple_choice", {"choices": ("a", "b", "c")}),
+        ("sequence_classification", "classification", tuple("ABCD"), ()),
+        ("multiple_choice", "multiple_choice", tuple("ABC"), ("a", "b", "c")),
+        ("token_classification", "tagging", ("O", "B-A", "I-A", "B-B", "I-B"), ()),
     ),
 )
-def test_tasks(graph, converted, name, kind, columns):
-    model, kind = converted(name), TASK_TYPES[kind]
-    task = kind(
-        "custom",
-        Columns(text_a=("text",), text_b=(), label=("label",), **columns),
-        metrics=(),
-        labels=tuple("ABCD"[: model["out/logits"].shape[-1]]),
-    )
-    with parameters.model_scope():
-        padding = 1 - model["in/attention_mask"]
-        logits = task.logits(
-            model.layers(task.scope()),
-            {"input_mask": tf.constant(padding.reshape(len(padding), -1), tf.float32)},
-            False,
-        )
-    assert_close(model.run(logits)[0], model["out/logits"])
-
-
-def test_tags(graph, converted):
-    model, kind = converted("token_classification"), TASK_TYPES["tagging"]
-    task = kind(
-        "custom",
-        Columns(text_a=("1",), text_b=(), label=()),
-        metrics=(),
-        labels=("O", "B-A", "I-A", "B-B", "I-B"),
-    )
-    unread = collections.defaultdict(type(None))  # what is not needed for the logits
-    with parameters.model_scope():
-        logits = task.logits(model.layers(task.scope()), unread, False)
-    assert_close(model.run(logits)[0], model["out/logits"])
+def test_tasks(graph, converted, name, kind, labels, choices):
+    model = converted(name)
+    assert_close(model.logits(kind, labels, choices), model["out/logits"])
 
 
 def test_spans_with_beams(graph, converted):
     """Starts, for each of them ends, and whether there is an answer."""
     model = converted("question_answering")
+    task = TASKS["squad2"].with_options(start_n_top=3, end_n_top=4)
     with parameters.model_scope():
-        nn = model.layers("start_logits")
-        outputs = (
-            TASKS["squad2"]
-            .with_options(start_n_top=3, end_n_top=4)
-            .beams(
-                nn,
-                tf.constant(model["in/p_mask"]),
-                tf.constant(model["in/cls_index"], tf.int32),
-                3,
-                tf.zeros([3], tf.int32),
-            )
+        outputs = task.beams(
+            model.layers("start_logits"),
+            tf.constant(model["in/p_mask"]),
+            tf.constant(model["in/cls_index"], tf.int32),
+            3,
+            tf.zeros([3], tf.int32),
         )
-    names = (
-        "start_top_log_probs",
-        "start_top_index",
-        "end_top_log_probs",
-        "end_top_index",
-        "cls_logits",
-    )
+    names = [f"{end}_top_{what}" for end in ("start", "end") for what in KEPT]
+    names.append("cls_logits")
     found = dict(zip(names, model.run(*(outputs[name] for name in names))))
     for name in ("end_top_log_probs", "end_top_index"):  # there [B,E*S], here [B,S,E]
         found[name] = found[name].transpose([0, 2, 1]).reshape(3, 12)
@@ -197,15 +169,10 @@ def test_spans_with_beams(graph, converted):
 def test_there_and_back_is_the_same_file(converted, tmp_path, name):
     model = converted(name)
     conversion.to_huggingface(str(model.directory), str(tmp_path / "back"))
-    weights = [
-        (folder / "model.safetensors").read_bytes()
-        for folder in (model.source, tmp_path / "back")
-    ]
-    assert weights[0] == weights[1]
-    before, after = (
-        json.loads((folder / "config.json").read_text())
-        for folder in (model.source, tmp_path / "back")
-    )
+    folders = (model.source, tmp_path / "back")
+    before, after = ((path / "model.safetensors").read_bytes() for path in folders)
+    assert before == after
+    before, after = (stored(path) for path in folders)
     of_training = {"mem_len"}  # here a setting of the run
     for name in set(config_json.DEFAULTS) - of_training & set(before):
         assert before[name] == after[name], name
@@ -225,18 +192,6 @@ def test_each_gelu_is_computed_as_it_is(
     (source / "config.json").write_text(text.replace('"gelu"', f'"{theirs}"'))
     model = Converted(source, tmp_path / "converted", vocabulary)
     assert model.config.ff_activation == ours
-    kind = TASK_TYPES["classification"]
-    task = kind(
-        "custom",
-        Columns(text_a=("text",), text_b=(), label=("label",)),
-        metrics=(),
-        labels=tuple("ABCD"),
-    )
-    with parameters.model_scope():
-        logits = task.logits(model.layers(task.scope()), {}, False)
-    assert_close(model.run(logits)[0], model[expected])
+    assert_close(model.logits("classification", tuple("ABCD")), model[expected])
     conversion.to_huggingface(str(model.directory), str(tmp_path / "back"))
-    assert (
-        json.loads((tmp_path / "back" / "config.json").read_text())["ff_activation"]
-        == theirs
-    )
+    assert stored(tmp_path / "back")["ff_activation"] == theirs

@@ -13,12 +13,15 @@ import sys
 
 import numpy as np
 import pytest
+import tensorflow.compat.v1 as tf
 from helpers.finetuning import make_vocabulary
 from helpers.paths import ROOT
 
 import xlnet
-from xlnet.convert import config_json, conversion
+from xlnet.convert import config_json, conversion, weights
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import checkpoint
+from xlnet.model import heads, modeling, parameters
 from xlnet.runs import run_document
 
 pytestmark = pytest.mark.slow
@@ -45,97 +48,81 @@ np.savez(outputs, logits=logits.numpy(), ids=encoded["input_ids"],
 SIZES = dict(
     n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, untie_r=False, n_token=37
 )
+LABELS = ["rain", "snow", "sun"]
 TEXT = "Kamat  kÄmat, (x) - 1,234. rokmi"
 
 
 def pythons_with_transformers():
-    here = [sys.executable] * all(
-        map(importlib.util.find_spec, ("torch", "transformers"))
-    )
+    has_both = all(map(importlib.util.find_spec, ("torch", "transformers")))
+    here = [sys.executable] * has_both
     other = ROOT / ".venv-benchmark" / "bin" / "python"
     named = os.environ.get("TRANSFORMERS_PYTHONS", "").split(":")
     return here + [str(other)] * other.exists() + list(filter(None, named))
 
 
 @pytest.fixture(scope="module", params=pythons_with_transformers() or [None])
-def python(request):
+def run_there(request):
+    """Function that runs a program, with arguments, in a Python that has that library."""
     if not request.param:
         pytest.skip(
             "no torch and transformers here, no .venv-benchmark, no TRANSFORMERS_PYTHONS"
         )
-    return request.param
+
+    def run(program, *arguments):
+        done = subprocess.run(
+            [request.param, "-c", program, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+
+    return run
 
 
-def random_weights(config, outputs, rng):
+def random_weights(config, rng):
     """A checkpoint's arrays of a fine-tuned classifier: no mask embedding, no LM bias."""
-    from xlnet.convert import weights
-
     entries = {
         "architectures": [weights.SEQUENCE],
         "summary_use_proj": True,
         "problem_type": None,
-        "id2label": range(outputs),
+        "id2label": LABELS,
     }
-    pairs = weights.pairs(entries, config, {"head": "classification_custom"})
-    return {
-        pair.ours: rng.normal(0, 0.4, pair.shape).astype(np.float32)
-        for pair in pairs
-        if pair.ours != weights.MASK_EMBEDDING
-    }
+    made = {}
+    for pair in weights.pairs(entries, config, {"head": "classification_custom"}):
+        if pair.ours != weights.MASK_EMBEDDING:
+            made[pair.ours] = rng.normal(0, 0.4, pair.shape).astype(np.float32)
+    return made
 
 
 @pytest.mark.parametrize("activation", ("relu", "gelu", "gelu_erf"))
-def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activation):
-    import tensorflow.compat.v1 as tf
-
-    from xlnet.corpus.tokenizer import Tokenizer
-    from xlnet.model import heads, modeling, parameters
-
+def test_our_classifier_answers_there_as_here(graph, run_there, tmp_path, activation):
     rng = np.random.RandomState(0)
-    source, labels = tmp_path / "ours", ["rain", "snow", "sun"]
+    source = tmp_path / "ours"
     config = xlnet.XLNetConfig(**SIZES, ff_activation=activation)
     source.mkdir()
-    stored = random_weights(config, 3, rng)
+    stored = random_weights(config, rng)
     checkpoint.write_arrays(str(source / "xlnet_model.ckpt"), stored)
-    config.to_json(str(source / "xlnet_config.json"))
     make_vocabulary(tmp_path / "sp.model", 37)
     tokenizer = Tokenizer(str(tmp_path / "sp.model"), uncased=True)
-    tokenizer.save(str(source / "spiece.model"))
     task = dict(
         kind="classification",
-        labels=labels,
+        labels=LABELS,
         head="classification_custom",
         summary_type="last",
         use_summ_proj=True,
         kind_options={},
     )
     document = run_document.RunDocument("", None, {"max_seq_length": 96}, task=task)
-    run_document.write(str(source), document)
+    run_document.write(str(source), document, config, tokenizer)
     conversion.to_huggingface(str(source), str(tmp_path / "theirs"))
 
     ids = rng.randint(7, 37, [3, 12])
     padding = (np.arange(12) < np.array([[0], [3], [7]])).astype(np.float32)
     segments = rng.randint(0, 3, [3, 12])
-    np.savez(
-        tmp_path / "inputs.npz",
-        input_ids=ids,
-        token_type_ids=segments,
-        attention_mask=1 - padding,
-    )
-    done = subprocess.run(
-        [
-            python,
-            "-c",
-            SCRIPT,
-            str(tmp_path / "theirs"),
-            str(tmp_path / "inputs.npz"),
-            str(tmp_path / "outputs.npz"),
-            TEXT,
-        ],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    inputs = dict(input_ids=ids, token_type_ids=segments, attention_mask=1 - padding)
+    np.savez(tmp_path / "inputs.npz", **inputs)
+    paths = [tmp_path / name for name in ("theirs", "inputs.npz", "outputs.npz")]
+    run_there(SCRIPT, *paths, TEXT)
     theirs = np.load(tmp_path / "outputs.npz")
 
     run = xlnet.RunConfig(False, False, False, 0.0, 0.0)
@@ -156,7 +143,7 @@ def test_our_classifier_answers_there_as_here(graph, python, tmp_path, activatio
     np.testing.assert_allclose(
         theirs["logits"], ours, rtol=0, atol=1e-5 * np.abs(ours).max()
     )
-    assert theirs["labels"].tolist() == labels
+    assert theirs["labels"].tolist() == LABELS
     assert theirs["length"] == 96
     end = [tokenizer.sep_id, tokenizer.cls_id]
     assert theirs["ids"].tolist() == tokenizer.ids(TEXT) + end
@@ -193,19 +180,10 @@ for name, kind, has_projection in itertools.product(
 """
 
 
-def test_every_class_with_every_switch_goes_there_and_back(python, tmp_path):
+def test_every_class_with_every_switch_goes_there_and_back(run_there, tmp_path):
     """The library refused `summary_activation` null, which we wrote without a projection."""
-
-    def in_transformers(step):
-        done = subprocess.run(
-            [python, "-c", SWITCHES, step, str(tmp_path), json.dumps(names)],
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == 0, done.stderr
-
     names = list(config_json.CLASSES)
-    in_transformers("make")
+    run_there(SWITCHES, "make", tmp_path, json.dumps(names))
     folders = [path for path in tmp_path.iterdir() if path.is_dir()]
     assert len(folders) == len(names) * 3 * 2
     vocabulary = str(tmp_path / "sp.model")
@@ -216,14 +194,9 @@ def test_every_class_with_every_switch_goes_there_and_back(python, tmp_path):
             str(path), str(path) + "-ours", choices, spiece_model_file=vocabulary
         )
         conversion.to_huggingface(str(path) + "-ours", str(path) + "-back")
-    in_transformers("load")
+    run_there(SWITCHES, "load", tmp_path, json.dumps(names))
     for path in folders:
-        with (
-            np.load(str(path) + "-make.npz") as before,
-            np.load(str(path) + "-load.npz") as after,
-        ):
-            assert list(before) == list(after) != []
-            for name in before:
-                np.testing.assert_array_equal(
-                    before[name], after[name], err_msg=path.name
-                )
+        before, after = (np.load(f"{path}-{step}.npz") for step in ("make", "load"))
+        assert list(before) == list(after) != []
+        for name in before:
+            assert np.array_equal(before[name], after[name]), path.name
