@@ -34,17 +34,13 @@ def test_each_prediction_is_that_of_the_network_asked_for_it_alone(
     assert (found.order, found.known) == (order, known)
     for position in order[known:]:
         expected = permuted.at_once(ids, hidden, [position])[0]  # [V]
-        assert found.log_probabilities[position] == pytest.approx(
-            expected[ids[position]], abs=1e-5
-        )
-        assert found.likelier[position] == (expected > expected[ids[position]]).sum()
-        best = np.argsort(-expected)[:4]
-        assert found.candidates[position] == [
-            permuted.tokenizer.id_to_piece(int(i)) for i in best
-        ]
-        assert found.candidate_log_probabilities[position] == pytest.approx(
-            expected[best].tolist(), abs=1e-5
-        )
+        of_text, best = expected[ids[position]], np.argsort(-expected)[:4].tolist()
+        logs = [found.log_probabilities[position]]
+        logs += found.candidate_log_probabilities[position]
+        np.testing.assert_allclose(logs, [of_text, *expected[best]], atol=1e-5)
+        assert found.likelier[position] == (expected > of_text).sum()
+        pieces = [permuted.tokenizer.id_to_piece(id) for id in best]
+        assert found.candidates[position] == pieces
     for position in order[:known]:
         assert math.isnan(found.log_probabilities[position])
         assert found.likelier[position] == -1
@@ -53,8 +49,7 @@ def test_each_prediction_is_that_of_the_network_asked_for_it_alone(
 
 
 def test_what_the_streams_see(permuted):
-    order = order_of(permuted, 3)
-    known = 2
+    order, known = order_of(permuted, 3), 2
     found = permuted.loaded.factorize(TEXT, order=as_order(order), known=known)
     place = {position: index for index, position in enumerate(order)}
     for i, j in np.ndindex(found.content_hides.shape):
@@ -76,20 +71,15 @@ def test_what_the_streams_see(permuted):
 
 
 def test_orders_by_name(permuted):
-    count = len(permuted.tokenizer.ids(TEXT))
-    assert permuted.loaded.factorize(TEXT, order="left_to_right").order == list(
-        range(count)
-    )
-    assert (
-        permuted.loaded.factorize(TEXT, order="right_to_left").order
-        == list(range(count))[::-1]
-    )
-    random = permuted.loaded.factorize(TEXT, seed=5).order
-    assert (
-        sorted(random) == list(range(count))
-        and random == permuted.loaded.factorize(TEXT, seed=5).order
-    )
-    assert random != permuted.loaded.factorize(TEXT, seed=6).order
+    def order(**settings):
+        return permuted.loaded.factorize(TEXT, **settings).order
+
+    positions = list(range(len(permuted.tokenizer.ids(TEXT))))
+    assert order(order="left_to_right") == positions
+    assert order(order="right_to_left") == positions[::-1]
+    random = order(seed=5)
+    assert sorted(random) == positions and random == order(seed=5)
+    assert random != order(seed=6)
 
 
 def test_what_does_not_fit_is_said(permuted, causal):

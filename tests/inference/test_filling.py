@@ -1,5 +1,6 @@
 """Fillings and their probabilities are those of the product of conditionals, by brute force."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -49,23 +50,19 @@ def best_words(made, table, count):
     return found, [table[pair] for pair in best]
 
 
-@pytest.mark.parametrize(
-    "text", ("the ___ sat on a mat", "___ sat on a mat", "on a ___")
-)
 @pytest.mark.parametrize("has_prefix", (True, False))
-def test_a_text_around_blanks_has_the_pieces_of_the_text(tmp_path, text, has_prefix):
+def test_a_text_around_blanks_has_the_pieces_of_the_text(tmp_path, has_prefix):
     """Whether or not the vocabulary marks the first word of a text."""
-    tokenizer = Tokenizer(
-        train_tiny_model(tmp_path / "tiny.model", add_dummy_prefix=has_prefix)
-    )
-    blanks = blanks_of(tokenizer, text)
-    (word,) = tokenizer.encode_words(
-        ["cat"], [has_prefix or not text.startswith("___")]
-    )
-    ids = blanks.layout([len(word)])
-    ids[ids < 0] = word
-    assert ids.tolist() == tokenizer.ids(text.replace("___", "cat"))
-    assert blanks.allowed([len(word)])[0, word[0]]
+    path = train_tiny_model(tmp_path / "tiny.model", add_dummy_prefix=has_prefix)
+    tokenizer = Tokenizer(path)
+    for text in ("the ___ sat on a mat", "___ sat on a mat", "on a ___"):
+        blanks = blanks_of(tokenizer, text)
+        begins_word = has_prefix or not text.startswith("___")
+        (word,) = tokenizer.encode_words(["cat"], [begins_word])
+        ids = blanks.layout([len(word)])
+        ids[ids < 0] = word
+        assert ids.tolist() == tokenizer.ids(text.replace("___", "cat"))
+        assert blanks.allowed([len(word)])[0, word[0]]
 
 
 def test_the_joint_probability_is_the_product_of_conditionals(permuted):
@@ -94,9 +91,8 @@ def test_words_of_several_pieces_stand_where_the_blanks_were(permuted):
         for word, pieces in zip(one.words, one.pieces):
             assert pieces[0].startswith("▁") and word == "".join(pieces)[1:]
             assert not any(piece.startswith("▁") for piece in pieces[1:])
-    assert [one.log_probability for one in found] == sorted(
-        (one.log_probability for one in found), reverse=True
-    )
+    logs = [one.log_probability for one in found]
+    assert logs == sorted(logs, reverse=True)
 
 
 def test_a_blank_within_a_word_is_no_word_of_its_own(permuted):
@@ -108,15 +104,13 @@ def test_a_blank_within_a_word_is_no_word_of_its_own(permuted):
 
 def test_words_of_a_vocabulary_of_characters(tmp_path):
     """A word begins with the mark of a space alone, and has at least one more piece."""
-    made = Pretrained(
-        tmp_path, False, train=lambda path: train_odd_model(path, "characters")
-    )
-    found = made.loaded.fill("the ___ sat", most_pieces=2, top=50)
+    train = functools.partial(train_odd_model, name="characters")
+    fill = Pretrained(tmp_path, is_causal=False, train=train).loaded.fill
+    found = fill("the ___ sat", most_pieces=2, top=50)
     assert all(one.pieces[0][0] == "▁" and one.pieces[0][1].strip("▁") for one in found)
     assert len({one.text for one in found}) == 50
-    assert {
-        len(one.pieces[0]) for one in made.loaded.fill("the___", most_pieces=2, top=50)
-    } == {1, 2}
+    found = fill("the___", most_pieces=2, top=50)
+    assert {len(one.pieces[0]) for one in found} == {1, 2}
 
 
 @pytest.mark.parametrize(
@@ -149,7 +143,6 @@ def test_of_a_long_text_the_tokens_around_the_blank_are_read(
     [
         ("no\nblank", {}, "text: found 'no blank', expected one with a blank, ___"),
         ("___ ___", {}, "expected more than blanks"),
-        ("\u4e2d ___", {}, "expected tokens that are in the vocabulary"),
         ("the" + " ___" * 5, {}, "5 blanks of up to 3 pieces, expected at most 64"),
         (TEXT, dict(most_pieces=65), "most_pieces: found 65, expected at least 1 and"),
     ],

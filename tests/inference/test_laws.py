@@ -7,6 +7,7 @@ import functools
 import numpy as np
 import pytest
 from helpers.laws import law
+from helpers.models import assert_alike
 from hypothesis import strategies as st
 
 from xlnet.inference.model import Model
@@ -48,18 +49,6 @@ def models(model_of):
     return make
 
 
-def parts(value):
-    """What an answer is made of: its numbers, and what has to be equal."""
-    if isinstance(value, (float, np.floating)):
-        return [float(value)], []
-    if isinstance(value, dict):
-        value = list(value.items())
-    if not isinstance(value, (list, tuple, np.ndarray)):
-        return [], [value]
-    found = [parts(one) for one in value]
-    return sum((one for one, _ in found), []), sum((one for _, one in found), [])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ITEMS)
 @law(2, 100, pairs=PAIRS)
@@ -69,20 +58,19 @@ def test_a_prediction_depends_on_its_text_alone(models, kind, pairs):
         return list(map(sorted, found)) if kind == "ranking" else found
 
     model, longer = models(kind)
-    together = parts(ask(model, pairs))
+    together = ask(model, pairs)
     others = [
-        parts([ask(model, [pair])[0] for pair in pairs]),
-        parts(ask(model, pairs[::-1])[::-1]),
-        parts(ask(longer, pairs)),
+        [ask(model, [pair])[0] for pair in pairs],
+        ask(model, pairs[::-1])[::-1],
+        ask(longer, pairs),
     ]
     with pytest.MonkeyPatch.context() as patched:  # as with --xla
         task_type = type(model.loaded.tuned.task)
         longest = task_type.padding._replace(multiple=4096)
         patched.setattr(task_type, "padding", longest)
-        others += [parts(ask(longer, pairs)), parts(ask(model, pairs))]
-    for numbers, rest in others:
-        assert rest == together[1]
-        np.testing.assert_allclose(numbers, together[0], rtol=1e-4, atol=1e-5)
+        others += [ask(longer, pairs), ask(model, pairs)]
+    for found in others:
+        assert_alike(found, together, rel=1e-4)
 
 
 @law(
@@ -99,26 +87,20 @@ def test_reading_on_is_reading_at_once(permuted, causal, ids, size, first, is_ca
     made, ids = (causal, np.array(ids)) if is_causal else (permuted, np.array(ids))
     length, first = len(ids), min(first, size, len(ids) - 1)
     i, j = np.indices((length, length))
+    edges, said = [0, *range(first, length)], []
     with made.model.reading(size) as reading:
-        edges = [0, *range(first, length)]
-        said = [
-            reading.read(
-                ids[None, low:high], range(low, high), () if is_causal else [high]
-            )[0, 0]
-            for low, high in zip(edges, edges[1:])
-        ]
+        for low, high in zip(edges, edges[1:]):
+            asked = () if is_causal else [high]
+            said.append(
+                reading.read(ids[None, low:high], range(low, high), asked)[0, 0]
+            )
+    is_too_far = i - j >= size
     if is_causal:
-        expected = made.at_once(ids, (j > i) | (i - j >= size))[np.array(edges[1:]) - 1]
+        expected = made.at_once(ids, (j > i) | is_too_far)[np.array(edges[1:]) - 1]
     else:
-        follows = (j > i) & (j >= first)
-        expected = [
-            made.at_once(
-                ids,
-                follows
-                | (j == i) & (i >= first)
-                | np.where(i == blank, i - 1 - j >= size, i - j >= size),
-                [blank],
-            )[0]
-            for blank in edges[1:]
-        ]
+        hidden = (j > i) & (j >= first) | (j == i) & (i >= first)
+        expected = []
+        for blank in edges[1:]:
+            hides = hidden | np.where(i == blank, i - 1 - j >= size, is_too_far)
+            expected.append(made.at_once(ids, hides, [blank])[0])
     np.testing.assert_allclose(said, expected, atol=1e-4)

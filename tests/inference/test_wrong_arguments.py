@@ -23,7 +23,6 @@ class Table:
         (lambda model: model.generate("the", stop=3), "stop"),
         (lambda model: model.fill("a ___", most_pieces=0), "most_pieces"),
         (lambda model: model.generate("the", beams=None), "beams"),
-        (lambda model: model.generate("\u4e2d"), "tokens that are in the vocabulary"),
         (lambda model: model.vectors(["the", "\u200b"]), "text 1: text: found"),
         (lambda model: model.attention("the cat", layers=1), "layers"),
         (lambda model: model.fill("a ___", order=None), "order"),
@@ -31,7 +30,6 @@ class Table:
         (lambda model: model.attention("the cat", layers=[4]), "layers"),
         (lambda model: model.vectors("the", layer="x"), "layer"),
         (lambda model: model.vectors("the", pooling=3), "pooling"),
-        (lambda model: model.attention("the", layers=[1], order=3), "order"),
         (lambda model: model.pipe(["the"], "predikt"), "predikt"),
         (lambda model: model.pipe("the", "vectors"), "texts"),
         (lambda model: model.pipe({"text": ["the"]}, "vectors"), "texts"),
@@ -59,8 +57,6 @@ def test_arrays_are_taken_as_lists(permuted):
     [
         (dict(batch_size="8"), "batch_size"),
         (dict(precision=16), "precision"),
-        (dict(device=0), "device"),
-        (dict(spiece_model_file=3), "spiece_model_file"),
     ],
 )
 def test_it_is_named_where_a_model_is_loaded(permuted, given, name):
