@@ -8,7 +8,13 @@ from itertools import compress
 import numpy as np
 import pytest
 from helpers import official
-from helpers.finetuning import TOPICS, assert_same, make_workspace, weights
+from helpers.finetuning import (
+    TOPICS,
+    assert_same,
+    make_one_file,
+    make_workspace,
+    weights,
+)
 from helpers.networks import sizes
 
 from xlnet.finetuning import model, verdict
@@ -29,35 +35,8 @@ pytestmark = pytest.mark.usefixtures("quick_start")
 def place(tmp_path_factory):
     """One file of one's own in JSON lines, long texts among them, beside a workspace's files."""
     place = make_workspace(tmp_path_factory.mktemp("finetuning"))
-    words = [
-        " ".join(words * (1 + 3 * (i % 4))) for i, words in enumerate(TOPICS.values())
-    ]
-    (place.directory / "all.jsonl").write_text(
-        "".join(
-            json.dumps(
-                {
-                    "text": words[i % 3],
-                    "kind": list(TOPICS)[i % 3],
-                    "tags": list(TOPICS)[: i % 3],
-                }
-            )
-            + "\n"
-            for i in range(30)
-        )
-    )
+    make_one_file(place.directory, 30)
     return place
-
-
-def arguments(place, **changes):
-    return dict(
-        dict(
-            data_dir=place.path("all.jsonl"),
-            text_a_column="text",
-            text_b_column=None,
-            id_column=None,
-        ),
-        **changes,
-    )
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +44,7 @@ def selected(place):
     """What a run printed that was evaluated on the way, its lowest layer frozen."""
     return place.succeed(
         "--do_train=True",
-        **arguments(
-            place,
+        **place.on_one_file(
             learning_rate=0.05,
             eval_steps=2,
             train_steps=None,
@@ -88,10 +66,9 @@ def test_the_best_checkpoint_is_complete(place, selected):
     assert re.search(r"\nsteps +0 to 4, 1 of warm-up, ", selected)
     # All rows of "animal" have one text, which is held out.
     assert re.search(r"\nlabels +plant: 10, stone: 10, animal: 0\n", selected)
-    kept = json.loads((place.directory / "model" / "evaluations.json").read_text())
-    assert [one["step"] for one in kept["evaluations"]] == [2, 4] and kept[
-        "metric"
-    ] == "accuracy"
+    kept = place.json("model", "evaluations.json")
+    assert [one["step"] for one in kept["evaluations"]] == [2, 4]
+    assert kept["metric"] == "accuracy"
     best = max(kept["evaluations"], key=lambda one: one["accuracy"])["step"]
     names = {path.name for path in (place.directory / "model" / "best").iterdir()}
     assert names == {
@@ -114,8 +91,7 @@ def test_what_is_not_given_follows_from_the_rows(place):
     """It is kept with the run, and the run is evaluated and saved once an epoch."""
     out = place.succeed(
         "--do_train=True",
-        **arguments(
-            place,
+        **place.on_one_file(
             model_dir=place.path("derived"),
             epochs=2,
             train_steps=None,
@@ -126,14 +102,13 @@ def test_what_is_not_given_follows_from_the_rows(place):
         ),
     )
     rows = int(re.search(r"task +custom: (\d+) examples", out).group(1))
-    run = json.loads((place.directory / "derived" / "run.json").read_text())
-    assert run["resolved"]["train_batch_size"] == 8
-    assert run["resolved"]["learning_rate"] == 2e-3
+    resolved = place.json("derived", "run.json")["resolved"]
+    assert (resolved["train_batch_size"], resolved["learning_rate"]) == (8, 2e-3)
     steps, epoch = round(2 * rows / 8), math.ceil(rows / 8)
     warmup = round(0.1 * steps)
     assert re.search(rf"\nsteps +0 to {steps}, {warmup} of warm-up, of 8 = ", out)
     assert re.search(r"\nrate +0.002\n", out)
-    kept = json.loads((place.directory / "derived" / "evaluations.json").read_text())
+    kept = place.json("derived", "evaluations.json")
     assert [one["step"] for one in kept["evaluations"]] == [epoch, steps]
     assert out.count("verdict: ") in (1, 2, 3) and "verdict: dev: accuracy" in out
 
@@ -144,7 +119,7 @@ def test_an_evaluation_of_another_file_knows_the_training(place, selected, monke
     monkeypatch.setattr(verdict, "verdict", lambda each: seen.append(each) or [])
     place.succeed(
         "--do_eval=True",
-        **arguments(place, data_dir=None, dev_file=place.path("all.jsonl")),
+        **place.on_one_file(data_dir=None, dev_file=place.path("all.jsonl")),
     )
     assert seen[0].class_weights == "balanced" and len(seen[0].rows) == 30
 
@@ -166,15 +141,14 @@ def test_frozen_layers_keep_their_weights(place, selected):
         stays = name.startswith(frozen)
         assert np.array_equal(value, late[name]) == stays, name
         assert (name + "/Adam" in early) != stays
-    assert (
-        sum(name.startswith(frozen[0]) for name in early) == 13
-    )  # of 13 weights, none of Adam
+    # Of 13 weights, none of Adam.
+    assert sum(name.startswith(frozen[0]) for name in early) == 13
 
 
 @pytest.mark.slow
 def test_replicas_and_micro_batches_change_nothing(place):
     """Without dropout, whose noise depends on where a row is."""
-    flags = arguments(place, learning_rate=0.01, dropout=0, dropatt=0, train_steps=3)
+    flags = place.on_one_file(learning_rate=0.01, dropout=0, dropatt=0, train_steps=3)
     for name, changes in (
         ("one", {}),
         ("parts", dict(num_core_per_host=2, grad_accum_steps=2, recompute=True)),
@@ -189,61 +163,37 @@ def test_replicas_and_micro_batches_change_nothing(place):
 
 @pytest.mark.slow
 def test_windows_are_averaged(place, selected):
-    """Texts that fit have one window, and so the same answer. Of a long text, each window is also
-    predicted as a text of its own: 22 words of one piece each, with <sep> and <cls>."""
+    """Each window of a long text is also predicted as a text of its own: 22 words of one piece
+    each, with <sep> and <cls>."""
     words = ["sol"] * 15 + ["nok"] * 15 + ["mat"] * 10
     windows = [words, words[:22], words[11:33], words[18:]]
     (place.directory / "windows.jsonl").write_text(
         "".join(json.dumps({"text": " ".join(each)}) + "\n" for each in windows)
     )
-    answers = {}
-    for how in ("truncate", "sliding"):
-        place.succeed(
-            "--do_predict=True",
-            "--predict_file=" + place.path("all.jsonl"),
-            **arguments(
-                place,
-                long_document=how,
-                predict_dir=place.path(how),
-                max_seq_length=24,
-                allow_changes=True,
-            ),
-        )
-        answers[how] = place.predictions(how, "predictions_custom_all.tsv")[2]
-    assert len(answers["sliding"]) == 30
-    np.testing.assert_allclose(answers["sliding"].sum(axis=1), 1, atol=2e-6)
-    different = np.abs(answers["sliding"] - answers["truncate"]).max(axis=1) > 2e-6
-    assert different.any() and not different[::3].any()  # every third text is short
     place.succeed(
         "--do_predict=True",
         "--predict_file=" + place.path("windows.jsonl"),
-        **arguments(
-            place,
+        **place.on_one_file(
             long_document="sliding",
             predict_dir=place.path("sliding"),
             max_seq_length=24,
             allow_changes=True,
         ),
     )
-    whole, *parts = place.predictions("sliding", "predictions_custom_windows.tsv")[2]
+    _, _, found = place.predictions("sliding", "predictions_custom_windows.tsv")
+    np.testing.assert_allclose(found.sum(axis=1), 1, atol=2e-6)
+    whole, *parts = found
     np.testing.assert_allclose(whole, np.mean(parts, axis=0), atol=2e-6)
     for part in (parts[0], parts[-1]):  # neither alone would do
         assert np.abs(whole - part).max() > 2e-5
 
 
 def test_windows_add_up_in_the_order_of_rows():
-    parts = [
-        dict(
-            values=np.array([[2.0], [4.0]]),
-            loss=np.array([2.0, 4.0]),
-            index=np.array([3, 1]),
-        ),
-        dict(
-            values=np.array([[6.0], [8.0]]),
-            loss=np.array([6.0, 8.0]),
-            index=np.array([0, 2]),
-        ),
-    ]
+    def batch(numbers, index):
+        values = np.array(numbers)
+        return dict(values=values[:, None], loss=values, index=np.array(index))
+
+    parts = [batch([2.0, 4.0], [3, 1]), batch([6.0, 8.0], [0, 2])]
     outputs, windows = model.in_order(parts), np.array([1, 3])
     values = TASKS["sts-b"].join(outputs, windows)
     assert values.tolist() == [[6], [14 / 3]]
@@ -258,8 +208,7 @@ def goodness(evaluation):
 @pytest.mark.slow
 def test_a_run_stops_early_and_its_best_is_kept(place):
     """Its learning rate is so high that it soon gets worse."""
-    flags = arguments(
-        place,
+    flags = place.on_one_file(
         model_dir=place.path("early"),
         train_steps=8,
         eval_steps=1,
@@ -267,12 +216,9 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
         learning_rate=1,
         patience=1,
     )
-    out = place.succeed(
-        "--do_train=True", "--do_eval=True", "--multi_label=True", **flags
-    )
-    found = json.loads((place.directory / "early" / "evaluations.json").read_text())[
-        "evaluations"
-    ]
+    what = "--do_train=True", "--do_eval=True", "--multi_label=True"
+    out = place.succeed(*what, **flags)
+    found = place.json("early", "evaluations.json")["evaluations"]
     assert len(found) < 8
     # Each evaluation but the one that stopped it was the best so far.
     assert sorted(found[:-1], key=goodness) == found[:-1]
@@ -282,9 +228,7 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
     best = found[-2]
     line = "eval custom dev  step {step}  micro_f1 {micro_f1:.4f}".format(**best)
     assert out.count(line) == 1
-    kept = json.loads(
-        (place.directory / "early" / "results" / "eval_results_dev.json").read_text()
-    )
+    kept = place.json("early", "results", "eval_results_dev.json")
     assert [one["step"] for one in kept["checkpoints"]] == [best["step"]]
     again = place.succeed(
         *("--do_train=True", "--multi_label=True", "--do_predict=True"),
@@ -299,9 +243,8 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
         assert loaded.tuned.settings.threshold == best["threshold"]
     # A training with the settings of this one chooses again.
     assert "predict_threshold" not in loaded.run.resolved
-    _, lines, found = place.predictions(
-        "early", "results", "predictions_custom_all.tsv"
-    )
+    written = "early", "results", "predictions_custom_all.tsv"
+    _, lines, found = place.predictions(*written)
     for line, probabilities in zip(lines, found.astype(np.float32)):
         named = compress(TOPICS, probabilities >= np.float32(best["threshold"]))
         assert line[1] == ",".join(named)
@@ -319,14 +262,8 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
         (dict(epochs=0, train_steps=None), "epochs: found 0.0, expected"),
         (dict(epochs=1), "epochs: found train_steps, too"),
         (dict(metric="recall"), "metric of task custom: found recall, expected"),
-        (
-            dict(patience=1, eval_steps=None, dev_share=0),
-            "patience: found no file dev to evaluate on, expected",
-        ),
-        (
-            dict(do_eval=True, dev_share=0),
-            "task custom: found no split 'dev', expected one of train",
-        ),
+        (dict(patience=1, eval_steps=None, dev_share=0), "patience: found no file dev"),
+        (dict(do_eval=True, dev_share=0), "task custom: found no split 'dev'"),
         (dict(predict_file="none.csv", do_predict=True), "no such file: none.csv"),
         (dict(predict_file="a.csv"), "predict_file: found no do_predict, expected"),
         (dict(output="p.csv"), "output: found no do_predict, expected"),
@@ -337,40 +274,31 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
     ],
 )
 def test_bad_settings_are_refused_in_one_line(place, changes, message):
-    done = place.run(
-        "--do_train=True", **arguments(place, model_dir=place.path("no"), **changes)
-    )
+    model_dir = place.directory / "no"
+    check_refused(place, message, **place.on_one_file(model_dir=model_dir, **changes))
+
+
+def check_refused(place, message, **changes):
+    """Before training."""
+    done = place.run("--do_train=True", **changes)
     assert done.returncode in (1, 2) and len(done.stderr.splitlines()) == 1, done
-    assert message in done.stderr and not (place.directory / "no").exists()
+    assert message in done.stderr and not changes["model_dir"].exists()
 
 
 @pytest.mark.parametrize(
-    "changes, message",
+    "task, changes, message",
     [
-        (
-            dict(task_name="sst-2", patience=1),
-            "patience: found no file dev to evaluate on, expected",
-        ),
-        (
-            dict(task_name="mnli", do_predict=True, output="no.tsv"),
-            "output: found one file, expected predict_dir for test_matched",
-        ),
+        ("sst-2", dict(patience=1), "patience: found no file dev to evaluate on"),
+        ("mnli", dict(do_predict=True, output="no.tsv"), "output: found one file, exp"),
     ],
 )
-def test_too_few_and_too_many_files_are_refused_before_training(
-    place, tmp_path, changes, message
+def test_too_few_and_too_many_files_are_refused(
+    place, tmp_path, task, changes, message
 ):
-    official.make(changes["task_name"], tmp_path / "data")
+    official.make(task, tmp_path / "data")
     (tmp_path / "data" / "dev.tsv").unlink(missing_ok=True)
-    done = place.run(
-        "--do_train=True",
-        data_dir=tmp_path / "data",
-        eval_steps=None,
-        model_dir=tmp_path / "no",
-        **changes,
-    )
-    assert done.returncode in (1, 2) and len(done.stderr.splitlines()) == 1, done
-    assert message in done.stderr and not (tmp_path / "no").exists()
+    files = dict(data_dir=tmp_path / "data", model_dir=tmp_path / "no", eval_steps=None)
+    check_refused(place, message, task_name=task, **files, **changes)
 
 
 # ---- without a run

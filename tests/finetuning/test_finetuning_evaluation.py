@@ -1,6 +1,5 @@
 """Answers on several devices: all of them at work, each example once, equal to one device's."""
 
-import json
 import re
 import shutil
 import threading
@@ -8,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-from helpers.finetuning import TOPICS, Workspace, make_vocabulary, weights
+from helpers.finetuning import Workspace, make_one_file, make_vocabulary, weights
 
 from xlnet.engine import best_checkpoint
 from xlnet.engine.devices import connect
@@ -18,6 +17,7 @@ from xlnet.settings.training import DeviceSettings
 from xlnet.support.errors import UserError
 
 ROWS = 31
+RESULTS = "eval_results_train.json"
 KERNEL = "model/transformer/layer_0/ff/layer_1/kernel"
 
 
@@ -26,31 +26,14 @@ def place(tmp_path_factory):
     """A file of short and long texts, and a model of two checkpoints trained on it."""
     place = Workspace(tmp_path_factory.mktemp("evaluation"))
     make_vocabulary(place.directory / "sp.model", 37)
-    words = [
-        " ".join(words * (1 + 3 * (i % 4))) for i, words in enumerate(TOPICS.values())
-    ]
-    (place.directory / "all.jsonl").write_text(
-        "".join(
-            json.dumps({"text": words[i % 3], "kind": list(TOPICS)[i % 3]}) + "\n"
-            for i in range(ROWS)
-        )
-    )
+    make_one_file(place.directory, ROWS)
     place.succeed("--do_train=True", **arguments(place, learning_rate=0.05))
     return place
 
 
 def arguments(place, **changes):
-    return dict(
-        dict(
-            data_dir=place.path("all.jsonl"),
-            text_a_column="text",
-            text_b_column=None,
-            id_column=None,
-            eval_split="train",
-            max_seq_length=24,
-        ),
-        **changes,
-    )
+    flags = dict(eval_split="train", max_seq_length=24)
+    return place.on_one_file(**{**flags, **changes})
 
 
 @pytest.mark.parametrize("how", ("truncate", "sliding"))
@@ -74,16 +57,12 @@ def test_three_devices_answer_as_one(place, how):
                 eval_split="test",
             ),
         )
-        results.append(
-            (
-                re.findall(r"^eval custom .*", out, re.MULTILINE),
-                place.predictions("answers", "predictions_custom_all.tsv")[1],
-            )
-        )
-    (lines, answers), other = results
+        lines = re.findall(r"^eval custom .*", out, re.MULTILINE)
+        answers = place.predictions("answers", "predictions_custom_all.tsv")[1]
+        results.append((lines, answers))
     assert len(lines) == 1 and "(31 rows)" in lines[0] and len(answers) == ROWS
     assert [answer[0] for answer in answers] == [str(number) for number in range(ROWS)]
-    assert (lines, answers) == other
+    assert results[0] == results[1]
 
 
 @pytest.mark.slow
@@ -114,48 +93,32 @@ def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
     assert used == 2 * [["CPU:0", "CPU:1"]]
     place.succeed("--do_eval=True", "--eval_all_ckpt=True", **flags)
     assert used[2:] == 2 * [[""]]
-    results = [
-        json.loads(next((place.directory / "on_the_way").glob(name)).read_text())[key]
-        for name, key in (
-            ("evaluations.json", "evaluations"),
-            ("results/eval_results_*.json", "checkpoints"),
-        )
-    ]
-    assert results[0] == results[1]
+    found = place.json("on_the_way", "results", RESULTS)["checkpoints"]
+    assert found == place.json("on_the_way", "evaluations.json")["evaluations"]
     # All: also the best one, where it was removed as only the last ones are kept.
     shutil.copytree(place.path("on_the_way"), place.path("few"))
     for path in (place.directory / "few").glob("model.ckpt-[12].*"):
         path.unlink()
-    best_checkpoint.export(
-        place.path("on_the_way", "model.ckpt-1"), place.path("few", "best")
-    )
-    place.succeed(
-        "--do_eval=True",
-        "--eval_all_ckpt=True",
-        **dict(flags, model_dir=place.path("few")),
-    )
-    (path,) = (place.directory / "few").glob("results/eval_results_*.json")
-    assert [one["step"] for one in json.loads(path.read_text())["checkpoints"]] == [1]
-    check_that_averages_count(place, flags, results[0][1])
+    first = place.path("on_the_way", "model.ckpt-1")
+    best_checkpoint.export(first, place.path("few", "best"))
+    flags_of_few = dict(flags, model_dir=place.path("few"))
+    place.succeed("--do_eval=True", "--eval_all_ckpt=True", **flags_of_few)
+    kept = place.json("few", "results", RESULTS)["checkpoints"]
+    assert [one["step"] for one in kept] == [1]
+    check_that_averages_count(place, flags, found[1])
 
 
 def check_that_averages_count(place, flags, evaluated):
     """The export of step 2 has the moving averages for weights, and the same evaluation."""
-    prefix, best = (
-        place.path("on_the_way", "model.ckpt-2"),
-        place.path("on_the_way", "best"),
-    )
+    prefix = place.path("on_the_way", "model.ckpt-2")
+    best = place.path("on_the_way", "best")
     best_checkpoint.export(prefix, best)
     whole = weights(prefix)
     for name, value in weights(best).items():
         assert np.array_equal(value, whole.get(name + "/average", whole[name]))
     assert np.abs(whole[KERNEL] - whole[KERNEL + "/average"]).max() > 1e-3
     place.succeed("--do_eval=True", **flags)
-    kept = json.loads(
-        (
-            place.directory / "on_the_way" / "results" / "eval_results_train.json"
-        ).read_text()
-    )
+    kept = place.json("on_the_way", "results", RESULTS)
     assert kept["checkpoints"] == [evaluated]
 
 
@@ -204,10 +167,8 @@ def test_all_devices_work_and_each_batch_comes_once_in_order(tmp_path):
         restored.restore(make_checkpoint(tmp_path, value))
         found = [outputs for _, outputs in in_parallel(copies, batches(rows))]
         assert sorted(sizes) == [1] + [2] * (rows // 2)
-        number, values = (
-            np.concatenate([outputs[name] for outputs in found])
-            for name in ("index", "values")
-        )
+        number = np.concatenate([outputs["index"] for outputs in found])
+        values = np.concatenate([outputs["values"] for outputs in found])
         assert number.tolist() == list(range(rows))
         assert np.array_equal(values, number * value)
     assert list(in_parallel(copies, batches(0))) == []

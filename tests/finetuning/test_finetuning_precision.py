@@ -18,49 +18,30 @@ def place(tmp_path_factory):
 
 def train(place, name, **changes):
     """The losses that a run prints, means since the line before."""
-    out = place.succeed(
-        "--do_train=True",
-        "--do_eval=True",
-        **dict(
-            dict(model_dir=place.path(name), save_steps=1000),
-            **changes,
-        ),
-    )
-    return [
-        float(loss) for loss in re.findall(r"^step .* loss +(\S+)", out, re.MULTILINE)
-    ], float(
-        re.search(r"^eval custom dev  step .* loss (\S+)", out, re.MULTILINE).group(1)
-    )
+    flags = {"model_dir": place.path(name), "save_steps": 1000, **changes}
+    out = place.succeed("--do_train=True", "--do_eval=True", **flags)
+    losses = re.findall(r"^step .* loss +(\S+)", out, re.MULTILINE)
+    held_out = re.search(r"^eval custom dev  step .* loss (\S+)", out, re.MULTILINE)
+    return [float(loss) for loss in losses], float(held_out.group(1))
 
 
 def test_float16_learns_as_float32(place):
     # Later on a spike of the loss may part two runs that differ in the last digits.
     run = dict(train_steps=60, log_steps=20, learning_rate=4e-3, decay_method="poly")
-    (plain, held_out), (half, half_held_out) = (
-        train(place, precision, precision=precision, **run)
-        for precision in ("fp32", "fp16")
-    )
+    plain, held_out = train(place, "fp32", precision="fp32", **run)
+    half, half_held_out = train(place, "fp16", precision="fp16", **run)
     assert plain[-1] < 0.8 * plain[0]  # there was something to learn
     np.testing.assert_allclose(half, plain, rtol=0.005)
     assert abs(half_held_out / held_out - 1) < 0.005
     stored = weights(place.path("fp16"))
     assert stored["loss_scale/scale"] >= 1 and stored["loss_scale/good_steps"] > 50
-    assert all(
-        value.dtype == np.float32 for name, value in stored.items() if "Adam" in name
-    )
+    slots = [value for name, value in stored.items() if "Adam" in name]
+    assert {slot.dtype for slot in slots} == {np.dtype(np.float32)}
 
-    done = place.run(
-        "--do_train=True",
-        model_dir=place.path("fp32"),
-        precision="fp16",
-        train_steps=61,
-        allow_changes=True,
-    )
+    flags = dict(precision="fp16", train_steps=61, allow_changes=True)
+    done = place.run("--do_train=True", model_dir=place.path("fp32"), **flags)
     (line,) = done.errors
-    assert (
-        done.returncode == 1
-        and "fp32 has no loss_scale/good_steps: its run has other" in line
-    )
+    assert "fp32 has no loss_scale/good_steps: its run has other" in line
 
 
 def test_steps_that_overflow_are_passed_over(place, monkeypatch):

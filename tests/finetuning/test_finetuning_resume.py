@@ -29,38 +29,25 @@ def train(place, name, **changes):
 
 
 def run(place, name, **changes):
-    return place.run(
-        "--do_train=True",
-        "--do_predict=True",
-        **dict(
-            dict(
-                model_dir=place.path(name),
-                train_steps=5,
-                save_steps=2,
-                eval_steps=3,
-                learning_rate=0.01,
-                log_steps=4,
-                dropout=0.2,
-            ),
-            **changes,
-        ),
+    flags = dict(
+        model_dir=place.path(name),
+        train_steps=5,
+        save_steps=2,
+        eval_steps=3,
+        learning_rate=0.01,
+        log_steps=4,
+        dropout=0.2,
     )
+    return place.run("--do_train=True", "--do_predict=True", **{**flags, **changes})
 
 
 def check_same(place, name):
     """Checkpoints, their weights and the evaluations are those of the uninterrupted run."""
     for step in (2, 3, 4, 5):
-        assert_same(
-            *(
-                weights(place.path(model, f"model.ckpt-{step}"))
-                for model in (name, "whole")
-            )
-        )
-    kept, expected = (
-        (place.directory / model / "evaluations.json").read_text()
-        for model in (name, "whole")
-    )
-    assert kept == expected
+        found = weights(place.path(name, f"model.ckpt-{step}"))
+        assert_same(found, weights(place.path("whole", f"model.ckpt-{step}")))
+    kept = place.json(name, "evaluations.json")
+    assert kept == place.json("whole", "evaluations.json")
 
 
 @pytest.mark.parametrize("told", (1, 5))
@@ -119,13 +106,7 @@ def test_a_signal_in_the_prediction_after_training_is_not_the_end(
 
 def test_what_a_run_wrote_starts_it_again(place):
     kept = place.path("whole", "run.json")
-    done = command.run("run_classifier.py", "--config=" + kept, "--do_predict=False")
-    assert done.returncode == 0 and "has all of its 5 steps" in done.stdout, done.stderr
-    done = command.run(
-        "run_classifier.py",
-        "--config=" + kept,
-        "--do_predict=False",
-        "--model_dir=" + place.path("again"),
-    )
-    assert done.returncode == 0, done.stderr
+    again = "run_classifier.py", "--config=" + kept, "--do_predict=False"
+    assert "has all of its 5 steps" in command.succeed(*again).stdout
+    command.succeed(*again, model_dir=place.path("again"))
     check_same(place, "again")

@@ -82,7 +82,10 @@ def test_a_run_that_goes_on_has_its_own_length(tmp_path):
     assert (settings.epochs, optimization.train_steps) == (None, 500)
     run = run_of(tmp_path, epochs=4.0, train_steps=8)
     assert length_of(tmp_path, run=run)[0].epochs == 4
+    # Of the two names of a length, the given one counts.
     assert length_of(tmp_path, "train_steps", run=run)[0].epochs is None
+    run = run_of(tmp_path, train_steps=500)
+    assert length_of(tmp_path, "epochs", run=run)[1].train_steps is None
 
 
 @pytest.mark.parametrize("rows, expected", [(21, (3, 3)), (80000, (10000, 1000))])

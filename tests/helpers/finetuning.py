@@ -1,6 +1,7 @@
 """Small fine-tuning runs: a folder of data, and run_classifier.py started on it."""
 
 import dataclasses
+import json
 import pathlib
 import random
 
@@ -71,6 +72,9 @@ class Workspace:
     def path(self, *names):
         return str(self.directory.joinpath(*names))
 
+    def json(self, *names):
+        return json.loads(self.directory.joinpath(*names).read_text())
+
     def arguments(self, *arguments, **changes):
         """The command line for own files, with changes; None leaves a flag out."""
         flags = dict(
@@ -102,6 +106,16 @@ class Workspace:
         flags.update(changes)
         return [*arguments, *command.flags(flags)]
 
+    def on_one_file(self, **changes):
+        """The changes of `arguments` for the file of `make_one_file`."""
+        flags = dict(
+            data_dir=self.path("all.jsonl"),
+            text_a_column="text",
+            text_b_column=None,
+            id_column=None,
+        )
+        return {**flags, **changes}
+
     def run(self, *arguments, **changes):
         return command.run("run_classifier.py", *self.arguments(*arguments, **changes))
 
@@ -122,6 +136,16 @@ class Workspace:
             lines,
             np.array([[line[i] for i in numbers] for line in lines], np.float64),
         )
+
+
+def make_one_file(directory, rows):
+    """Writes all.jsonl: short and long texts, each with a label and with several."""
+    kinds = list(TOPICS)
+    texts = [" ".join(TOPICS[kind] * (1 + 3 * i)) for i, kind in enumerate(kinds)]
+    with open(directory / "all.jsonl", "w") as f:
+        for i in range(rows):
+            row = dict(text=texts[i % 3], kind=kinds[i % 3], tags=kinds[: i % 3])
+            print(json.dumps(row), file=f)
 
 
 def make_workspace(directory):
