@@ -75,7 +75,7 @@ def test_padding_does_not_choose_the_examples(path, tokenizer, tmp_path):
         rows.append(Row("", tuple((choice, None) for choice in choices), "0"))
     task = TASK_TYPES["multiple_choice"]("mine", Columns(), ("0", "1"), ())
     made = write_records(tmp_path, rows, tokenizer, Layout(LENGTH), task)
-    check_padding(made.path, choices=2)
+    check_padding(made, choices=2)
 
 
 def test_training_sees_every_example_in_each_epoch(path):

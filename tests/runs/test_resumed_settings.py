@@ -2,18 +2,17 @@
 expected refusal, note or silence."""
 
 import dataclasses
-import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 
 import pytest
 from helpers.finetuning import make_workspace
-from helpers.models import CONFIG, make_model
+from helpers.models import make_model
 from helpers.paths import ROOT
 
-import xlnet
 from xlnet.pretraining import resolve
 from xlnet.runs import run_document, task_settings
 from xlnet.runs.run_document import RunDocument
@@ -46,28 +45,12 @@ SAME = set(
 )
 # Those that a run that resumes may change, and has from before if they are not given.
 FREE = {"train_steps", "save_steps", "eval_steps", "max_save"}
-FREE_OF = {
-    "pretraining": FREE | {"eval_record_info_dir"},
-    **dict.fromkeys(
-        ("classifier", "tagger", "questions"),
-        FREE
-        | {"epochs", "patience", "task_name", "data_dir", "train_file", "dev_file"},
-    ),
-}
+OF_TASKS = {"epochs", "patience", "task_name", "data_dir", "train_file", "dev_file"}
 OF_ONE_COMMAND = set(
     """
     model_dir model_config_path grad_accum_steps log_steps allow_changes
     use_bfloat16 recompute num_hosts num_core_per_host device xla""".split()
 )
-
-
-def document(directory, groups, **digests):
-    return RunDocument(
-        str(directory / "run.json"),
-        "xlnet x",
-        run_document.values_of(groups),
-        digests=digests,
-    )
 
 
 def another(field, value):
@@ -76,14 +59,11 @@ def another(field, value):
     if kind is bool:
         return not value
     if field.metadata["choices"]:
-        return next(
-            each for each in reversed(field.metadata["choices"]) if each != value
-        )
-    for new in (
-        [value + 1, value + 0.125, value - 0.125]
-        if isinstance(value, (int, float))
-        else [kind(7), kind(0.5)]
-    ):
+        return [each for each in field.metadata["choices"] if each != value][-1]
+    candidates = [kind(7), kind(0.5)]
+    if isinstance(value, (int, float)):
+        candidates = [value + 1, value + 0.125, value - 0.125]
+    for new in candidates:
         try:
             check_limits(field, new)
             return kind(new)
@@ -93,20 +73,15 @@ def another(field, value):
 
 
 @pytest.mark.parametrize("program", RUNS)
-def test_every_setting(program, tmp_path):
-    groups = (
-        RUNS[program],
-        NetworkSettings(),
-        OptimizationSettings(),
-        DeviceSettings(),
-    )
+def test_every_setting(program):
+    groups = RUNS[program], NetworkSettings(), OptimizationSettings(), DeviceSettings()
     refused, kept, ignored = set(), set(), set()
     for number, group in enumerate(groups):
         for field in dataclasses.fields(group):
-            changed = dataclasses.replace(
-                group, **{field.name: another(field, getattr(group, field.name))}
-            )
-            run = document(tmp_path, [*groups[:number], changed, *groups[number + 1 :]])
+            value = another(field, getattr(group, field.name))
+            changed = dataclasses.replace(group, **{field.name: value})
+            of_run = [*groups[:number], changed, *groups[number + 1 :]]
+            run = RunDocument("run.json", "xlnet x", run_document.values_of(of_run))
             _, different = run_document.inherit(groups, {field.name}, run, of_run=True)
             if different:
                 name = "precision" if field.name == "use_bfloat16" else field.name
@@ -118,7 +93,8 @@ def test_every_setting(program, tmp_path):
             found = run_document.values_of(inherited).get(field.name)
             is_kept = found == run.resolved.get(field.name) is not None
             (kept if is_kept else ignored).add(field.name)
-    free = FREE_OF[program]
+    of_program = {"eval_record_info_dir"} if program == "pretraining" else OF_TASKS
+    free = FREE | of_program
     assert SAME <= refused and not refused & free and free <= kept
     assert OF_ONE_COMMAND <= ignored and not OF_ONE_COMMAND & refused
 
@@ -160,9 +136,8 @@ def test_a_pretraining_that_starts_from_weights_has_the_settings_of_their_model(
     # Training may continue with other targets.
     found = start(dataclasses.replace(asked, mem_len=9), given=["mem_len"])
     assert (found["mem_len"], found["perm_size"]) == (9, trained["perm_size"])
-    with pytest.raises(
-        UserError, match="objective: found permutation, expected causal"
-    ):
+    said = "objective: found permutation, expected causal"
+    with pytest.raises(UserError, match=said):
         start(dataclasses.replace(asked, objective="permutation"), given=["objective"])
 
 
@@ -197,38 +172,37 @@ def test_fine_tuning_does_not_take_the_directory_of_a_pretrained_model(tmp_path)
         settings = ClassifierSettings(
             **{**TASK, **what, "model_dir": str(tmp_path), "data_dir": "d"}
         )
-        with pytest.raises(
-            UserError, match="found a pretrained model.*give it as init_checkpoint"
-        ):
-            task_settings.inherited_settings(
-                settings, NetworkSettings(), OptimizationSettings(), [*TASK], None
-            )
+        groups = settings, NetworkSettings(), OptimizationSettings()
+        said = "found a pretrained model.*give it as init_checkpoint"
+        with pytest.raises(UserError, match=said):
+            task_settings.inherited_settings(*groups, [*TASK], None)
 
 
 def test_no_training_begins_with_random_weights_next_to_released_ones(tmp_path):
     """Whoever gave the directory of released weights as model_dir trained a random network."""
     (tmp_path / "xlnet_model.ckpt.index").write_text("")
     new = {**TASK, "do_train": True, "model_dir": str(tmp_path), "data_dir": "d"}
-    tuned = ClassifierSettings(**new, spiece_model_file="s", model_config_path="c")
-    pretraining = dataclasses.replace(RUNS["pretraining"], model_dir=str(tmp_path))
+    others = NetworkSettings(), OptimizationSettings()
 
-    def start(run, settings, *more):
-        return run(settings, NetworkSettings(), OptimizationSettings(), [*new], *more)
+    def tune(**more):
+        files = dict(spiece_model_file="s", model_config_path="c")
+        settings = ClassifierSettings(**new, **files, **more)
+        task_settings.inherited_settings(settings, *others, [*new], None)
 
-    for call in (
-        (task_settings.inherited_settings, tuned, None),
-        (resolve.inherit, pretraining),
-    ):
-        with pytest.raises(
-            UserError,
-            match="model_dir: .*: found weights to start from.* as init_checkpoint",
-        ):
-            start(*call)
-        run, settings, *more = call
-        start(run, dataclasses.replace(settings, init_checkpoint=str(tmp_path)), *more)
+    def pretrain(**more):
+        settings = PretrainingSettings(
+            record_info_dir="r", model_dir=str(tmp_path), **more
+        )
+        resolve.inherit(settings, *others, [])
+
+    said = "model_dir: .*: found weights to start from.* as init_checkpoint"
+    for start in (tune, pretrain):
+        with pytest.raises(UserError, match=said):
+            start()
+        start(init_checkpoint=str(tmp_path))
     # A run that began there resumes.
     (tmp_path / "model.ckpt-1.index").write_text("")
-    start(resolve.inherit, pretraining)
+    pretrain()
 
 
 # ---- the files of a run, from the command line
@@ -236,41 +210,10 @@ def test_no_training_begins_with_random_weights_next_to_released_ones(tmp_path):
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A workspace with a finished run in `model`, evaluated by a metric of a file."""
+    """A workspace with a finished run in `model`."""
     place = make_workspace(tmp_path_factory.mktemp("resumed"))
-    (place.directory / "mine.py").write_text(
-        "def right(labels, predictions):\n    return (labels == predictions).mean()\n"
-    )
-    train(place)
+    place.succeed("--do_train=True", eval_steps=1)
     return place
-
-
-def ONE(place, **changes):
-    return dict(
-        dict(
-            data_dir=place.path("one.tsv"),
-            model_dir=place.path("one"),
-            metric=None,
-            dev_share=0.3,
-        ),
-        **changes,
-    )
-
-
-def train(place, *arguments, **changes):
-    changes = dict(
-        dict(
-            metric=place.path("mine.py") + ":right",
-            eval_steps=1,
-            spiece_model_file=place.path("sp.model"),
-        ),
-        **changes,
-    )
-    return place.run("--do_train=True", *arguments, **changes)
-
-
-def without_labels(text):
-    return text.replace("test-0", "test-1")
 
 
 @pytest.mark.parametrize(
@@ -281,7 +224,7 @@ def without_labels(text):
             lambda text: text + "x\tkamat\ttelok\tanimal\n",
             "to train on",
         ),
-        ("own/test.tsv", without_labels, None),
+        ("own/test.tsv", lambda text: text.replace("test-0", "test-1"), None),
         (
             "model/xlnet_config.json",
             lambda text: text.replace('"n_head": 2', '"n_head": 1'),
@@ -295,7 +238,7 @@ def test_every_file(place, name, change, said):
     before = path.read_bytes()
     try:
         path.write_text(change(before.decode()))
-        done = train(place)
+        done = place.run("--do_train=True", eval_steps=1)
     finally:
         path.write_bytes(before)
     if said:
@@ -305,76 +248,40 @@ def test_every_file(place, name, change, said):
 
 
 @pytest.mark.slow
-def test_a_change_of_the_metric_is_said_once(place):
-    shutil.copytree(place.path("model"), place.path("other_metric"))
-    changed = dict(model_dir=place.path("other_metric"), metric="accuracy")
-    done = train(place, **changed)
-    assert done.returncode == 1 and done.stderr.count("metric was ") == 1, done
-    done = train(place, "--allow_changes=True", **changed)
-    assert (
-        done.returncode == 0 and done.stdout.count("settings changed: metric was ") == 1
-    ), done
-
-
-def evaluated(done):
-    """The number of examples that an evaluation counted."""
-    assert done.returncode == 0, done
-    line = [
-        line
-        for line in done.stdout.splitlines()
-        if line.startswith("eval custom dev  step")
-    ]
-    return int(line[-1].rpartition("(")[2].split()[0])
-
-
-@pytest.mark.slow
 def test_the_one_file_is_evaluated_on_what_training_held_out(place, monkeypatch):
     """Also if it has been copied, or has got more rows; another file completely."""
-    shutil.copy(place.path("own", "train.tsv"), place.path("one.tsv"))
-    train(place, **ONE(place))
+    path, copy, new = (
+        place.directory / f"{name}.tsv" for name in ("one", "copy", "new")
+    )
+    content = (place.directory / "own" / "train.tsv").read_text()
+    path.write_text(content)
+    copy.write_text(content)
+    new.write_text("\n".join(content.splitlines()[:10]) + "\n")
+    model = place.path("one")
+
+    def count(*arguments, **changes):
+        """The number of examples that an evaluation counts."""
+        flags = dict(dict(data_dir=path, model_dir=model, eval_steps=1), **changes)
+        out = place.succeed("--do_eval=True", *arguments, **flags)
+        line = re.findall(r"^eval custom dev  step .*\((\d+) rows\)", out, re.MULTILINE)
+        return int(line[-1])
+
     monkeypatch.chdir(place.directory)
-    held_out = evaluated(
-        train(place, "--do_eval=True", **ONE(place, data_dir="one.tsv"))
-    )
+    trained = "--do_train=True", "--dev_share=0.3"
+    held_out = count(*trained, data_dir="one.tsv")
     monkeypatch.chdir("/")
-    kept = json.loads((place.directory / "one" / "run.json").read_text())
-    assert kept["resolved"]["data_dir"] == place.path("one.tsv")
+    assert place.json("one", "run.json")["resolved"]["data_dir"] == str(path)
     assert 1 <= held_out < 21
-    evaluate = {name: None for name in ("metric", "do_train", "dev_share")}
-    shutil.copy(place.path("one.tsv"), place.path("copy.tsv"))
-    (place.directory / "new.tsv").write_text(
-        "\n".join((place.directory / "one.tsv").read_text().splitlines()[:10]) + "\n"
-    )
-
-    def count(**changes):
-        return evaluated(
-            place.run("--do_eval=True", **ONE(place, **dict(evaluate, **changes)))
-        )
-
-    assert (
-        count()
-        == count(dev_share=0.3)
-        == count(data_dir=place.path("copy.tsv"))
-        == held_out
-    )
-    assert count(data_dir=place.path("new.tsv")) == 9
-    with open(place.path("one.tsv"), "a", encoding="utf-8") as f:
+    assert count(*trained) == count() == count(dev_share=0.3) == held_out
+    assert count(data_dir=copy) == held_out
+    assert count(data_dir=new) == 9
+    with open(path, "a", encoding="utf-8") as f:
         for i in range(40):
             f.write(f"m{i}\tkamat {i}\ttelok\tanimal\n")
     assert held_out < count() < 40
 
 
 # ---- other
-
-READ_ONLY = (
-    "setpriv",
-    "--bounding-set=-dac_override,-dac_read_search",
-    "--inh-caps=-all",
-    sys.executable,
-    "-m",
-    "xlnet",
-    "classify",
-)
 
 
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="no setpriv")
@@ -387,16 +294,13 @@ def test_a_directory_that_may_only_be_read_is_evaluated_and_predicts(tmp_path):
     )
     for path in (tmp_path / "model", *(tmp_path / "model").iterdir()):
         path.chmod(0o555 if path.is_dir() else 0o444)
+    without_rights = "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all"
+    program = sys.executable, "-m", "xlnet", "classify"
+    flags = "--model_dir=model", "--data_dir=dev.csv", "--device=cpu"
 
     def run(*arguments):
         return subprocess.run(
-            [
-                *READ_ONLY,
-                "--model_dir=model",
-                "--data_dir=dev.csv",
-                "--device=cpu",
-                *arguments,
-            ],
+            ["setpriv", *without_rights, *program, *flags, *arguments],
             cwd=tmp_path,
             env=dict(os.environ, PYTHONPATH=str(ROOT)),
             capture_output=True,
@@ -404,40 +308,11 @@ def test_a_directory_that_may_only_be_read_is_evaluated_and_predicts(tmp_path):
         )
 
     done = run("--do_eval")
-    assert (
-        done.returncode == 0 and "eval custom dev  step 1  accuracy" in done.stdout
-    ), done
+    assert done.returncode == 0, done
+    assert "eval custom dev  step 1  accuracy" in done.stdout
     done = run("--do_eval", "--predict_dir=out")
-    assert (
-        done.returncode == 0 and (tmp_path / "out" / "eval_results_dev.json").exists()
-    ), done
+    assert done.returncode == 0, done
+    assert (tmp_path / "out" / "eval_results_dev.json").exists()
     done = run("--do_predict", "--predict_file=dev.csv")
-    assert (
-        done.returncode == 1 and "model_dir: found model, which cannot" in done.stderr
-    )
-
-
-def test_weights_with_another_vocabulary_are_refused(tmp_path):
-    """Exchanged with its description for one of the same size."""
-    make_model(tmp_path / "model", "classification")
-    model = tmp_path / "model"
-    path = model / "run.json"
-    path.write_text(json.dumps(dict(json.loads(path.read_text()), task=None)))
-    assert xlnet.load(str(model)).vectors(["kamat"]).shape == (1, CONFIG.d_model)
-    make_model(tmp_path / "other", "classification")
-    content = (tmp_path / "other" / "spiece.model").read_bytes()
-    assert content == (model / "spiece.model").read_bytes()
-    vocabulary_of_other_texts(tmp_path / "new.model")
-    from xlnet.corpus.tokenizer import Tokenizer
-
-    Tokenizer(str(tmp_path / "new.model")).save(str(model / "spiece.model"))
-    with pytest.raises(UserError, match="found another vocabulary, expected that of"):
-        xlnet.load(str(model))
-
-
-def vocabulary_of_other_texts(path):
-    from helpers import vocabulary
-
-    vocabulary.train(
-        path, (f"mitel dakar solkat {i}" for i in range(99)), CONFIG.n_token
-    )
+    assert done.returncode == 1, done
+    assert "model_dir: found model, which cannot" in done.stderr
