@@ -13,13 +13,6 @@ OTHER_FOLDERS = {"squad1": "squad", "squad2": "squad", "cmrc2018": "cmrc2018"}
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the data sets are not there")
 
 
-def read(name, split, **more):
-    """The rows of a file; what is held out as dev included."""
-    task = known.TASKS[name]
-    path = forms.find_file(DATA / FOLDERS[name], task.files.by_split[split])
-    return path, task.read(path, **more)
-
-
 # Numbers and digests of the rows as they were read before forms were declared (commit 17ed2656).
 DIGESTS = json.loads((ROOT / "tests" / "tasks" / "digests_of_sets.json").read_text())
 
@@ -53,11 +46,3 @@ def test_public_sets_are_read_as_before(name_and_split):
     )
     rows = task.read(path, is_labelled)
     assert [len(rows), digest_of(rows)] == DIGESTS[name_and_split]
-
-
-def test_parts_of_race():
-    complete, middle = (
-        read(name, "dev", need_labels=True)[1] for name in ("race", "race-middle")
-    )
-    assert [row for row in complete if row.id.startswith("middle")] == middle
-    assert not any("_" in text for row in middle for _, text in row.pairs)
