@@ -115,22 +115,6 @@ def conlleval(true, found):
     return tuple(counts)
 
 
-@pytest.mark.parametrize("prefixes", ("BI", "BIES"))
-def test_entities_are_counted_as_conlleval_counts_them(prefixes):
-    rng = random.Random(0)
-    tags = ["O", "O", *(f"{prefix}-{label}" for prefix in prefixes for label in "XY")]
-    for _ in range(300):
-        total, spans = np.zeros(3), ([], [])
-        for _ in range(10):
-            true = rng.choices(tags, k=rng.randint(1, 9))
-            found = [tag if rng.random() < 0.7 else rng.choice(tags) for tag in true]
-            total += conlleval(true, found)
-            for part, each in zip(spans, (found, true)):
-                part.append(sentences.spans(each, "bio2"))
-        expected = total[0] / total[1], total[0] / total[2]
-        assert sentences.scores(*spans)[0][:2] == pytest.approx(expected)
-
-
 @pytest.mark.parametrize("scheme", [*LEARNED, "plain"])
 def test_scores_are_those_of_the_file_that_is_written(tmp_path, scheme):
     """seqeval and conlleval compute them of gold and predicted tags, whichever scheme the file that
