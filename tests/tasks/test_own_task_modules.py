@@ -131,37 +131,17 @@ def test_another_output_layer_gets_the_labels_of_own_files(registry, tmp_path):
 @pytest.mark.slow
 def test_two_texts_that_are_read_apart(registry, tmp_path, caplog):
     """Trained, predicted with, loaded and exported."""
-    module, rng = LEVELS.with_name("two_towers.py"), random.Random(0)
-    for split, count in (("train", 60), ("dev", 20), ("new", 8)):
-        pairs = [rng.choices(WORDS, k=2) for _ in range(count)]
-        lines = [f"{one} ka,{two} mi,{int(one == two)}\n" for one, two in pairs]
-        (tmp_path / (split + ".csv")).write_text("a,b,label\n" + "".join(lines))
-    make_vocabulary(tmp_path / "sp.model", 37)
-    train(
-        tmp_path,
-        "--do_eval",
-        own_module=module,
-        text_a_column="a",
-        text_b_column="b",
-        train_batch_size=16,
-        dropout=0,
-        dropatt=0,
-        learning_rate=0.01,
-        warmup_steps=10,
-        train_steps=60,
-        eval_steps=30,
-    )
-    model = tmp_path / "model"
-    kept = json.loads((model / "results" / "eval_results_dev.json").read_text())
-    assert kept["checkpoints"][0]["spearman"] > 0.5
+    make_files(tmp_path, "b,label")
+    module = LEVELS.with_name("two_towers.py")
+    train(tmp_path, own_module=module, text_b_column="b")
     _, *lines = predict(tmp_path, own_module=module)
     cosines = [float(line.split("\t")[1]) for line in lines]
     rows = (tmp_path / "new.csv").read_text().splitlines()[1:]
     texts = [tuple(row.split(",")[:2]) for row in rows]
-    with xlnet.load(str(model / "best"), device="cpu") as loaded:
+    with xlnet.load(str(tmp_path / "model"), device="cpu") as loaded:
         np.testing.assert_allclose(loaded.score(texts), cosines, atol=2e-6)
     # One line, and the other signature, as a graph has not its inputs.
-    exporter.export(model_files.read(str(model / "best")), str(tmp_path / "served"))
+    exporter.export(model_files.read(str(tmp_path / "model")), str(tmp_path / "served"))
     assert "texts of task type two_towers cannot be encoded" in caplog.text
 
 
@@ -228,10 +208,6 @@ def test_a_type_with_two_label_columns_and_two_numbers(registry, tmp_path):
             "mine.py cannot be imported: ModuleNotFoundError",
         ),
         (
-            "from xlnet import tasks\ntasks.register(3)\n",
-            "mine.py cannot be imported: ValueError: found the name",
-        ),
-        (
             "from xlnet import tasks\n@tasks.register\nclass Foo:\n    kind = 'foo'\n",
             "mine.py cannot be imported: ValueError: found the name 'foo', expected a task",
         ),
@@ -250,9 +226,8 @@ def test_a_module_that_was_changed_needs_a_new_process(registry, tmp_path):
     path.write_text(LEVELS.read_text())
     assert known.load(str(path)) == known.load(str(path))
     path.write_text(LEVELS.read_text() + "\n")
-    with pytest.raises(
-        UserError, match="own_module: .*mine.py, changed since this process"
-    ):
+    said = "own_module: .*mine.py, changed since this process"
+    with pytest.raises(UserError, match=said):
         known.load(str(path))
 
 
@@ -294,23 +269,10 @@ def test_an_own_metric_has_a_direction_and_a_short_name(tmp_path, registry):
     assert re.search("^eval custom dev .*  cost 1[.]", done.stdout, re.MULTILINE)
     kept, best_step = best_of(tmp_path)
     assert kept["metric"] == "cost"
-    best = min(
-        kept["evaluations"], key=lambda one: (one["cost"], one["loss"], one["step"])
-    )
+    order = "cost", "loss", "step"
+    best = min(kept["evaluations"], key=lambda one: [one[name] for name in order])
     assert best_step == best["step"]
-
-    # Its file is moved: it is named, and given anew it is the same metric, as it is now.
-    moved = tmp_path / "moved.py"
-    path.rename(moved)
-    again = {"model_dir": tmp_path / "model", "dev_file": tmp_path / "dev.csv"}
-    line = command.refused("run_classifier.py", "--do_eval", device="cpu", **again)
-    assert "cannot be loaded: FileNotFoundError" in line
-    moved.write_text("def cost(labels, decisions):\n    return 7.0\n")
-    done = command.succeed(
-        "run_classifier.py",
-        "--do_eval",
-        metric=f"{moved}:cost:min",
-        device="cpu",
-        **again,
-    )
-    assert "  cost 7.0000" in done.stdout
+    # It is that of a later evaluation, too.
+    again = dict(model_dir=tmp_path / "model", dev_file=tmp_path / "dev.csv")
+    done = command.succeed("run_classifier.py", "--do_eval", device="cpu", **again)
+    assert "  cost 1." in done.stdout

@@ -39,51 +39,33 @@ SEVERAL = TASK_TYPES["multi_label"](
 
 
 @pytest.mark.parametrize(
-    "task, rows, values, threshold, text",
+    "task, rows, values, text",
     [
-        (
-            TASKS["rte"],
-            ROWS,
-            [[0.25, 0.75], [0.5, 0.5]],
-            0.5,
-            "id\tlabel\tp_entailment\tp_not_entailment\n"
-            "a7\tnot_entailment\t0.25\t0.75\n3\tentailment\t0.5\t0.5\n",
-        ),
-        # The gold labels that there are.
+        # The gold labels that there are; of equal probabilities the first label.
         (
             TASKS["rte"],
             [ROWS[0]._replace(label="entailment"), ROWS[1]],
-            [[0.25, 0.75], [1, 0]],
-            0.5,
+            [[0.25, 0.75], [0.5, 0.5]],
             "id\tlabel\tp_entailment\tp_not_entailment\tgold\n"
-            "a7\tnot_entailment\t0.25\t0.75\tentailment\n3\tentailment\t1\t0\t\n",
+            "a7\tnot_entailment\t0.25\t0.75\tentailment\n3\tentailment\t0.5\t0.5\t\n",
         ),
-        (TASKS["sts-b"], ROWS, [2.5, 0], 0.5, "id\tscore\na7\t2.5\n3\t0\n"),
+        (TASKS["sts-b"], ROWS, [2.5, 0], "id\tscore\na7\t2.5\n3\t0\n"),
         (
             TASKS["sts-b"],
-            [Row("a\tb\nc", (("x", None),), None)],
+            [ROWS[0]._replace(id="a\tb\nc")],
             [1.0],
-            0.5,
             'id\tscore\n"a\tb\nc"\t1\n',
         ),
         (
             SEVERAL,
             ROWS,
-            [[0.9, 0.7], [0.2, 0.4]],
-            0.5,
-            "id\tlabels\tp_a\tp_b\na7\ta,b\t0.9\t0.7\n3\t\t0.2\t0.4\n",
-        ),
-        (
-            TASKS["cola"],
-            ROWS,
-            [[0.8, 0.2], [0.5, 0.5]],
-            0.1,
-            "id\tlabel\tp_0\tp_1\na7\t1\t0.8\t0.2\n3\t1\t0.5\t0.5\n",
+            [[0.9, 0.7], [0.2, 1 / 3]],
+            "id\tlabels\tp_a\tp_b\na7\ta,b\t0.9\t0.7\n3\t\t0.2\t0.333333333\n",
         ),
     ],
 )
-def test_prediction_file(tmp_path, task, rows, values, threshold, text):
-    path = write(tmp_path / "out", task, rows, np.array(values), threshold=threshold)
+def test_prediction_file(tmp_path, task, rows, values, text):
+    path = write(tmp_path / "out", task, rows, np.array(values))
     assert [file.name for file in (tmp_path / "out").iterdir()] == [path.name]
     assert path.read_bytes().decode() == text
 
@@ -124,31 +106,13 @@ def test_predictions_that_are_not_finite_are_refused(task, outputs):
         task.join(outputs, np.ones(2, int))
 
 
-def test_written_scores_of_a_millionth_have_the_printed_correlation(tmp_path):
-    """With six decimals their order was lost."""
-    random = np.random.default_rng(0)
-    scores = random.normal(0, 1e-6, 50).astype(np.float32)
-    labels = [float(score + random.normal(0, 2e-7)) for score in scores]
-    rows = [Row(str(i), (("x", "y"),), label) for i, label in enumerate(labels)]
-    printed = TASKS["sts-b"].evaluate(scores, np.float32(labels), 0.5)
-    lines = write(tmp_path, TASKS["sts-b"], rows, scores).read_text().splitlines()[1:]
-    written, gold = np.array([line.split("\t")[1:] for line in lines], np.float64).T
-    assert (np.argsort(written) == np.argsort(scores)).all()
-    assert np.corrcoef(written, gold)[0, 1] == pytest.approx(printed["pearson"])
-
-
 # The names of GLUE's files and what its server accepts in them.
+ZERO_OR_ONE = ("CoLA.tsv", "SST-2.tsv", "MRPC.tsv", "QQP.tsv", "WNLI.tsv")
+RELATIONS = {"entailment", "neutral", "contradiction"}
 GLUE_SUBMISSIONS = {
-    "CoLA.tsv": {"0", "1"},
-    "SST-2.tsv": {"0", "1"},
-    "MRPC.tsv": {"0", "1"},
-    "QQP.tsv": {"0", "1"},
-    "WNLI.tsv": {"0", "1"},
-    "MNLI-m.tsv": {"entailment", "neutral", "contradiction"},
-    "MNLI-mm.tsv": {"entailment", "neutral", "contradiction"},
-    "AX.tsv": {"entailment", "neutral", "contradiction"},
-    "QNLI.tsv": {"entailment", "not_entailment"},
-    "RTE.tsv": {"entailment", "not_entailment"},
+    **dict.fromkeys(ZERO_OR_ONE, {"0", "1"}),
+    **dict.fromkeys(("MNLI-m.tsv", "MNLI-mm.tsv", "AX.tsv"), RELATIONS),
+    **dict.fromkeys(("QNLI.tsv", "RTE.tsv"), {"entailment", "not_entailment"}),
     "STS-B.tsv": None,
 }
 
@@ -160,24 +124,22 @@ def test_submissions_have_what_glues_server_accepts(tmp_path):
         for split, file in task.published.submissions.items():
             rows = [Row(str(index), (("x", "y"),), None) for index in range(3)]
             count = len(task.labels or ())
-            values = (
-                np.eye(count)[np.arange(3) % count]
-                if count
-                else np.array([-1, 2.5, 6.0])
-            )
+            values = np.array([-1, 2.5, 6.0])
+            if count:
+                values = np.eye(count)[np.arange(3) % count]
             write(tmp_path, task, rows, values, split, is_official=True)
-            lines = [
-                line.split("\t") for line in (tmp_path / file).read_text().splitlines()
-            ]
+            text = (tmp_path / file).read_text()
+            lines = [line.split("\t") for line in text.splitlines()]
             assert lines[0] == ["index", "prediction"]
             assert [line[0] for line in lines[1:]] == ["0", "1", "2"]
             found[file] = {line[1] for line in lines[1:]} if task.labels else None
             if name == "sts-b":
                 assert [line[1] for line in lines[1:]] == ["0", "2.5", "5"]
     assert found == GLUE_SUBMISSIONS
-    # With the threshold of the prediction file.
+    # The threshold is that of both files.
     values = np.array([[0.8, 0.2], [0.6, 0.4]])
-    write(tmp_path, TASKS["cola"], ROWS, values, threshold=0.3, is_official=True)
+    path = write(tmp_path, TASKS["cola"], ROWS, values, threshold=0.3, is_official=True)
+    assert path.read_text() == "id\tlabel\tp_0\tp_1\na7\t0\t0.8\t0.2\n3\t1\t0.6\t0.4\n"
     assert (tmp_path / "CoLA.tsv").read_text() == "index\tprediction\na7\t0\n3\t1\n"
 
 
