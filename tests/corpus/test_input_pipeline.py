@@ -60,36 +60,33 @@ def epochs(read):
     return read(2 * read.epoch)
 
 
-def assert_equal(found, expected):
-    for name in expected:
+def assert_equal(found, expected, names=None):
+    for name in names or expected:
         np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
+
+
+def cut(batches, part):
+    return {name: value[part] for name, value in batches.items()}
 
 
 def test_a_step_is_the_same_wherever_reading_starts(read, epochs):
     """Within a round, at its last sequence, at the next round's first, in the second epoch."""
     for start in (3, read.sequences - 1, read.sequences, read.epoch + 1):
         found = read(3, start_step=start)
-        assert_equal(
-            found, {name: value[start : start + 3] for name, value in epochs.items()}
-        )
+        assert_equal(found, cut(epochs, slice(start, start + 3)))
 
 
 def test_rows_are_rows_of_the_whole_batch(read, epochs):
+    steps = read.sequences + 2
     for rows in (slice(0, 1), slice(1, 2)):
-        found = read(read.sequences + 2, rows=rows)
-        assert_equal(
-            found,
-            {name: value[: read.sequences + 2, rows] for name, value in epochs.items()},
-        )
+        found = read(steps, rows=rows)
+        assert_equal(found, cut(epochs, (slice(steps), rows)))
 
 
 def test_epochs_have_the_same_sequences_and_other_draws(read, epochs):
-    first, second = [
-        {name: value[part] for name, value in epochs.items()}
-        for part in (slice(0, read.epoch), slice(read.epoch, None))
-    ]
-    for name in ("input_ids", "seg_ids", "direction", "label", "starts_stream"):
-        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+    first, second = cut(epochs, slice(read.epoch)), cut(epochs, slice(read.epoch, None))
+    names = ("input_ids", "seg_ids", "direction", "label", "starts_stream")
+    assert_equal(first, second, names)
     same = (first["positions"] == second["positions"]).all(axis=-1)
     assert same.mean() < 0.1, "sequences whose targets are those of the epoch before"
     assert (first["rank"] != second["rank"]).any(axis=-1).mean() > 0.9
@@ -98,17 +95,11 @@ def test_epochs_have_the_same_sequences_and_other_draws(read, epochs):
 def test_a_sequence_is_drawn_the_same_in_any_batch_size(read, epochs):
     """Streams 0 to 3: two at a time, and all side by side."""
     found = read(read.sequences, batch_size=4)
-    rounds = [
-        {name: value[begin : begin + read.sequences] for name, value in epochs.items()}
-        for begin in (0, read.sequences)
-    ]
-    assert_equal(
-        found,
-        {
-            name: np.concatenate([part[name] for part in rounds], axis=1)
-            for name in epochs
-        },
-    )
+    for number in range(2):
+        begin = number * read.sequences
+        expected = cut(epochs, slice(begin, begin + read.sequences))
+        rows = slice(BATCH * number, BATCH * (number + 1))
+        assert_equal(cut(found, (slice(None), rows)), expected)
 
 
 @pytest.mark.parametrize(
@@ -118,9 +109,8 @@ def test_each_round_is_of_the_whole_text_and_both_directions(
     num_streams, batch, directions
 ):
     rounds = input_pipeline.rounds(num_streams, batch, directions)
-    assert sorted(rounds.ravel()) == list(
-        range(num_streams)
-    )  # an epoch is every stream once
+    # An epoch is every stream once.
+    assert sorted(rounds.ravel()) == list(range(num_streams))
     together = directions if batch % directions == 0 else 1
     distance = num_streams * together // batch
     for streams in rounds:

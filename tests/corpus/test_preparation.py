@@ -3,10 +3,10 @@
 import contextlib
 import dataclasses
 import gzip
-import multiprocessing
 import os
+import pathlib
 import shutil
-import threading
+import signal
 import time
 
 import pytest
@@ -51,14 +51,10 @@ def settings(workspace, tmp_path):
 
 
 def content(directory):
-    """All files below a directory: {name: bytes}."""
-    return {
-        os.path.relpath(os.path.join(folder, name), directory): open(
-            os.path.join(folder, name), "rb"
-        ).read()
-        for folder, _, names in os.walk(directory)
-        for name in names
-    }
+    """All files below a directory: {path: bytes}."""
+    below = pathlib.Path(directory)
+    paths = [path for path in below.rglob("*") if path.is_file()]
+    return {str(path.relative_to(below)): path.read_bytes() for path in paths}
 
 
 def moved(settings, name, **values):
@@ -123,9 +119,9 @@ def test_settings_that_are_refused_cost_nothing(settings, monkeypatch, small_pie
 # What is finished is kept, whatever comes behind it.
 
 
-@pytest.fixture
-def tokenized(monkeypatch):
-    """The file names of the chunks of which tokens are made."""
+def test_a_file_that_fails_costs_no_other_file(
+    settings, small_pieces, monkeypatch, tmp_path
+):
     names, tokenize = [], preparation.tokenized.tokenize
 
     def noted(chunk, *arguments):
@@ -133,44 +129,27 @@ def tokenized(monkeypatch):
         return tokenize(chunk, *arguments)
 
     monkeypatch.setattr(preparation.tokenized, "tokenize", noted)
-    return names
-
-
-def test_a_file_that_fails_costs_no_other_file(
-    settings, small_pieces, tokenized, tmp_path
-):
     text = make_documents(3, 30)
     for name, part in (("a.txt", text[:24]), ("b.txt", text[24:])):
-        (tmp_path / name).write_text(
-            "\n\n".join(map("\n".join, part)), encoding="utf-8"
-        )
+        (tmp_path / name).write_text("\n\n".join(map("\n".join, part)), "utf-8")
     settings = dataclasses.replace(settings, input_glob=str(tmp_path / "*.txt"))
     good = (tmp_path / "b.txt").read_bytes()
     (tmp_path / "b.txt").write_bytes(good[:-1] + b"\xff")
     with pytest.raises(UserError, match="b.txt, line .* found byte 0xff"):
         preparation.make_records(settings)
-    assert tokenized.count("a.txt") > 5
+    assert names.count("a.txt") > 5
     (tmp_path / "b.txt").write_bytes(good)
-    tokenized.clear()
+    names.clear()
     preparation.make_records(settings)
-    assert set(tokenized) == {"b.txt"}
+    assert set(names) == {"b.txt"}
     assert_as_made_at_once(settings)
-
-
-def test_a_file_in_the_place_of_the_directory_is_refused(settings, tmp_path):
-    (tmp_path / "out").write_text("mine")
-    with pytest.raises(UserError, match="^save_dir: found the file .*out, expected"):
-        preparation.make_records(settings)
-    assert (tmp_path / "out").read_text() == "mine"
 
 
 def test_a_second_run_in_the_directory_is_refused(settings):
     folder = preparation.unfinished_folder(settings.save_dir)
     with (
         system.locked(os.path.join(folder, "preparation.lock"), "another run"),
-        pytest.raises(
-            UserError, match="^save_dir: records are made in .*out already, on host "
-        ),
+        pytest.raises(UserError, match="^save_dir: records are made in .*out already"),
     ):
         preparation.make_records(settings)
     preparation.make_records(settings)
@@ -194,9 +173,7 @@ def test_text_edited_to_the_same_size_is_other_text(settings, tmp_path, monkeypa
     os.utime(settings.input_glob, (1, 1))
     assert not preparation.make_records(settings).is_new
     edit()
-    with pytest.raises(
-        UserError, match="found another text, expected the text of this command"
-    ):
+    with pytest.raises(UserError, match="found another text, expected the text of"):
         preparation.make_records(settings)
     assert content(settings.save_dir) == before
     shutil.rmtree(settings.save_dir)
@@ -208,40 +185,17 @@ def test_text_edited_to_the_same_size_is_other_text(settings, tmp_path, monkeypa
     assert_as_made_at_once(settings)
 
 
+def end_at_once(number):
+    time.sleep(1)  # a pool of which one dies while another is being started never ends
+    signal.raise_signal(number)
+
+
 @pytest.mark.slow
-def test_a_killed_worker_is_named_and_costs_nothing_that_is_finished(
-    settings, tokenized, monkeypatch
-):
-    """Killed as by a machine that is short of memory: while the streams are written."""
-    settings = dataclasses.replace(settings, num_passes=1000)
-    before = set()
-
-    def kill_one():
-        while len(set(multiprocessing.active_children()) - before) < 2:
-            time.sleep(0.002)
-        time.sleep(
-            0.1
-        )  # a pool of which one dies while another is being started never ends
-        (set(multiprocessing.active_children()) - before).pop().kill()
-
-    @contextlib.contextmanager
-    def killing(description, total, unit):
-        if description == "writing":
-            before.update(multiprocessing.active_children())
-            threading.Thread(target=kill_one).start()
-        yield lambda n: None
-
-    with (
-        monkeypatch.context() as patched,
-        pytest.raises(
-            UserError, match="a worker process was killed, perhaps for want of memory"
-        ),
-    ):
-        patched.setattr(processes, "progress", killing)
-        preparation.make_records(dataclasses.replace(settings, num_workers=2))
-    preparation.make_records(settings)
-    assert tokenized == []  # the workers' tokens are used
-    assert_as_made_at_once(settings)
+def test_a_killed_worker_is_named():
+    """Killed as by a machine that is short of memory."""
+    kills = [signal.SIGKILL] * 2
+    with pytest.raises(UserError, match="a worker process was killed"):
+        processes.in_processes(end_at_once, kills, [1, 1], "killing", "", 2)
 
 
 # Several machines.
@@ -253,14 +207,10 @@ def test_tasks_are_merged(settings, small_pieces):
     with pytest.raises(UserError, match="found nothing, expected task-00000-of-00002"):
         preparation.merge(shared.save_dir)
     preparation.make_records(shared)
-    with pytest.raises(
-        UserError, match="expected task-00000-of-00002, task-00001-of-00002"
-    ):
+    with pytest.raises(UserError, match="expected task-00000-of-00002, task-00001-"):
         preparation.merge(shared.save_dir)
     preparation.make_records(dataclasses.replace(shared, task=1, seed=1))
-    with pytest.raises(
-        UserError, match="task-00001-of-00002: found seed 1, expected 0, as in"
-    ):
+    with pytest.raises(UserError, match="task-00001-of-00002: found seed 1, expected"):
         preparation.merge(shared.save_dir)
     shutil.rmtree(os.path.join(shared.save_dir, "task-00001-of-00002"))
     preparation.make_records(dataclasses.replace(shared, task=1))
@@ -271,9 +221,7 @@ def test_tasks_are_merged(settings, small_pieces):
     assert merged.documents == 12
     # Tasks that are there already stay; others would replace what the merged manifest lists.
     assert not preparation.make_records(shared).is_new
-    with pytest.raises(
-        UserError, match="found complete records in .*shared, expected another"
-    ):
+    with pytest.raises(UserError, match="found complete records in .*shared"):
         preparation.make_records(dataclasses.replace(shared, num_task=3))
 
 
@@ -290,19 +238,15 @@ def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path):
     merged = Manifest.read(settings.save_dir)
     lengths = [stream["windows"] for stream in merged.streams]
     kept = merged.num_streams * merged.windows_per_stream / sum(lengths)
-    assert (
-        1 - merged.dropped / merged.tokens == pytest.approx(kept, abs=0.05)
-        and kept < 0.4
-    )
+    dropped = merged.dropped / merged.tokens
+    assert 1 - dropped == pytest.approx(kept, abs=0.05) and kept < 0.4
     assert " sequences left out to make streams equal, " in done.stdout
 
 
 @pytest.mark.slow
 def test_a_runner_that_ends_without_its_work_is_noticed(settings, monkeypatch):
     """As Dask's does when its cluster is gone."""
-    beam = pytest.importorskip(
-        "xlnet.corpus.beam", reason="Apache Beam is an extra: pip install '.[beam]'"
-    )
+    beam = pytest.importorskip("xlnet.corpus.beam", reason="Apache Beam is an extra")
     create = beam.beam.Create
     with monkeypatch.context() as patched:
         patched.setattr(beam.beam, "Create", lambda _: create([]))  # no step is called

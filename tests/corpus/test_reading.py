@@ -73,10 +73,8 @@ def write_parquet(path, texts, name="text", **how):
 
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
-    names = (
-        "a.txt b.md c.jsonl d.log.gz sub/e.TXT sub/deep/f.txt .hidden/g.txt sub/._h.txt"
-    )
-    for name in names.split():
+    names = "a.txt b.md c.jsonl d.log.gz sub/e.TXT sub/deep/f.txt .hidden/g.txt"
+    for name in (*names.split(), "sub/._h.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         write(tmp_path / name, "x")
     os.symlink(".", tmp_path / "sub/circle")
@@ -100,9 +98,7 @@ def test_a_link_to_nowhere_and_a_pattern_without_files_are_errors(tree):
     with pytest.raises(FileNotFoundError, match="No such file.*z.txt"):
         reading.find_files("*.txt")
     for patterns in ("a.txt,y*.txt", "sub/circle/none", " , "):
-        with pytest.raises(
-            UserError, match="^input_glob: found no file that matches '"
-        ):
+        with pytest.raises(UserError, match="^input_glob: found no file that matches"):
             reading.find_files(patterns)
 
 
@@ -135,9 +131,8 @@ def test_json_lines_and_parquet(tmp_path):
     content = "\ufeff" + "\n\n".join(json.dumps({"body": text}) for text in texts)
     expected = [["One.", "Two.", "Three", "Four"], ["é\u2028f"]]
     for name in ("a.jsonl", "a.JSONL.gz", "a.ndjson", "a.json"):
-        assert (
-            documents(write(tmp_path / name, content), text_a_column="body") == expected
-        )
+        path = write(tmp_path / name, content)
+        assert documents(path, text_a_column="body") == expected
     path = write(tmp_path / "a.txt", content)
     assert documents(path, text_a_column="body", input_format="jsonl") == expected
     path = write_parquet(tmp_path / "a.parquet", texts, "body")
@@ -166,15 +161,11 @@ def test_text_of_another_encoding_is_refused(tmp_path):
 
 # Chunks: the same documents wherever a file is cut.
 
+RECORDS = [json.dumps(dict(text=text)) + "\n" for text in ("a. B\nc", "", "x" * 80)]
 PIECES = {
     "lines": ["\n", "\n", "a", "b. C", " ", "\r\n", "\u3000\n", "x" * 12],
     "paragraphs": ["\n", "\n", "a. B", " C! D\n", "x" * 40],
-    "jsonl": [
-        "\n",
-        '{"text": "a. B\\nc"}\n',
-        '{"text": ""}\n',
-        '{"text": "%s"}\n' % ("x" * 80),
-    ],
+    "jsonl": ["\n", *RECORDS],
 }
 
 
@@ -185,9 +176,8 @@ def test_chunks_of_any_size_give_the_same_documents(tmp_path, form, split):
     values = dict(input_format=form, split=split, heldout_share=0.5)
     total = 0
     for _ in range(40):
-        path = write(
-            tmp_path / "a.txt", "".join(rng.choices(PIECES[form], k=rng.randrange(12)))
-        )
+        pieces = rng.choices(PIECES[form], k=rng.randrange(12))
+        path = write(tmp_path / "a.txt", "".join(pieces))
         whole, left_out = read(path, **values)
         total += len(whole)
         for chunk_bytes in (1, 2, 3, 8, 20, 41):
@@ -222,30 +212,17 @@ def test_the_part_of_a_document_depends_on_its_text_alone(tmp_path):
 @pytest.mark.parametrize(
     "name, content, message",
     [
-        (
-            "a.txt",
-            b"fine\nbad \xff\n",
-            "line 2: found byte 0xff at column 5, expected UTF-8",
-        ),
+        ("a.txt", b"fine\nbad \xff\n", "line 2: found byte 0xff at column 5, expected"),
         ("a.txt", b"a\n\nb\0", "line 3: found a NUL character, expected text"),
-        (
-            "a.txt",
-            b"a\n" + b"x" * 99 + b"\nb",
-            "line 2: found a line of more than 50 bytes",
-        ),
-        (
-            "a.jsonl",
-            b"\n[1]\n",
-            "line 2: found '[1]\\n', expected an object of JSON with a text",
-        ),
+        ("a.jsonl", b"\n[1]\n", "line 2: found '[1]\\n', expected an object of JSON"),
         ("a.jsonl", b'{"text": null}', "line 1: found "),
         ("a.jsonl", b'{"text": "\\ud800"}', "line 1: found "),
+        ("a.jsonl", b"x" * 99, "line 1: found a line of more than 60 bytes"),
     ],
 )
 def test_bad_text_is_refused_with_its_line(
     tmp_path, monkeypatch, name, content, message
 ):
-    monkeypatch.setattr(reading, "LONGEST_LINE", 50)
     monkeypatch.setattr(reading, "LONGEST_RECORD", 60)
     path = write(tmp_path / name, content)
     with pytest.raises(UserError) as error:
@@ -260,9 +237,7 @@ def test_a_huge_line_is_read_by_blocks(tmp_path):
         f.write(b"a\nb\n")
         f.truncate(100 << 20)  # a line of 100 MiB
     tracemalloc.start()
-    with pytest.raises(
-        UserError, match="a.txt, line 3: found a line of more than 1048576 bytes"
-    ):
+    with pytest.raises(UserError, match="line 3: found a line of more than 1048576 by"):
         read(path, 8 << 20)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -282,9 +257,7 @@ def test_files_that_are_not_what_their_names_say_are_refused(tmp_path):
     path = write_parquet(tmp_path / "a.parquet", ["a"] * 9 + [None])
     with pytest.raises(UserError, match="a.parquet, row 10: found None, expected text"):
         read(path)
-    with pytest.raises(
-        UserError, match="the columns id, text, expected one 'body'; --text_a_column"
-    ):
+    with pytest.raises(UserError, match="the columns id, text, expected one 'body'"):
         read(path, text_a_column="body")
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(UserError, match="a.parquet cannot be read: "):

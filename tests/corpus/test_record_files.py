@@ -9,7 +9,7 @@ from helpers.sequences import CLS, SEP, TOKENIZER, all_segments, readings, small
 from xlnet.corpus import record_files, sequences
 
 
-def written(tmp_path, cell, vocabulary, seq_len, reuse_len, direction=0):
+def written(tmp_path, cell, vocabulary, seq_len, reuse_len):
     """Writes the records of a cell; returns them as TensorFlow parses them."""
     import tensorflow as tf
 
@@ -30,13 +30,8 @@ def written(tmp_path, cell, vocabulary, seq_len, reuse_len, direction=0):
 def test_a_sequence_is_laid_out_by_the_rule(tmp_path, direction, seq_len, reuse_len):
     reading = readings(small_text(400))[direction]
     begins, drawn = all_segments(reading, seq_len=seq_len, reuse_len=reuse_len)
-    found = written(
-        tmp_path,
-        sequences.Cell(reading, begins, drawn, direction, True),
-        TOKENIZER,
-        seq_len,
-        reuse_len,
-    )
+    cell = sequences.Cell(reading, begins, drawn, direction, True)
+    found = written(tmp_path, cell, TOKENIZER, seq_len, reuse_len)
     ids, words = reading.ids.tolist(), reading.words.astype(int).tolist()
     for i, begin in enumerate(begins):
         a_len, b = drawn.a_len[i], drawn.b_begin[i]
@@ -49,14 +44,9 @@ def test_a_sequence_is_laid_out_by_the_rule(tmp_path, direction, seq_len, reuse_
         assert found["seg_id"][i].tolist() == (
             [0] * (reuse_len + a_len + 1) + [1] * (b_len + 1) + [2]
         )
+        words_of_a, words_of_b = words[a + 1 : a + a_len], words[b + 1 : b + b_len]
         assert found["word_start"][i].tolist() == (
-            [1]
-            + words[begin + 1 : a]
-            + [1]
-            + words[a + 1 : a + a_len]
-            + [1, 1]
-            + words[b + 1 : b + b_len]
-            + [1, 1]
+            [1, *words[begin + 1 : a], 1, *words_of_a, 1, 1, *words_of_b, 1, 1]
         )
     assert found["label"].tolist() == drawn.label.tolist()
     assert set(found["direction"].tolist()) == {direction}
@@ -76,13 +66,7 @@ def test_ids_of_any_vocabulary_survive(tmp_path, vocab_size):
     ids[:2] = [5, vocab_size - 1]
     reading = sequences.read(ids, 0, vocabulary)
     begins, drawn = all_segments(reading)
-    found = written(
-        tmp_path,
-        sequences.Cell(reading, begins, drawn, 0, False),
-        vocabulary,
-        32,
-        12,
-    )
-    assert found["input"][0, :12].tolist() == ids[:12].tolist()
+    cell = sequences.Cell(reading, begins, drawn, 0, False)
+    found = written(tmp_path, cell, vocabulary, 32, 12)
     assert np.array_equal(found["input"][:, :12].ravel(), ids[: 12 * len(begins)])
     assert not found["starts_stream"].any()

@@ -34,14 +34,10 @@ def plan_streams(
 
 @pytest.mark.parametrize("seq_len, reuse_len", [(32, 12), (9, 1), (64, 32), (16, 11)])
 def test_count_sequences_is_the_most_that_fit(seq_len, reuse_len):
-    for part_len in range(200):
-        expected = sum(
-            begin + seq_len - 3 <= part_len
-            for begin in range(0, part_len + 1, reuse_len)
-        )
-        if expected:
-            plan = plan_streams(part_len, seq_len, reuse_len, 1, False)
-            assert plan.sequences == expected
+    for part_len in range(seq_len - 3, 200):
+        expected = len(range(0, part_len - (seq_len - 3) + 1, reuse_len))
+        plan = plan_streams(part_len, seq_len, reuse_len, 1, False)
+        assert plan.sequences == expected
 
 
 def test_streams_are_pairs_that_share_a_part():
@@ -53,26 +49,11 @@ def test_streams_are_pairs_that_share_a_part():
     assert [one_way.direction(s) for s in range(3)] == [0, 0, 0]
 
 
-@pytest.mark.parametrize(
-    "tokens, bi_data, expected",
-    [
-        (10**6, True, 32),
-        (10**6, False, 32),
-        (1000, False, 8),
-        (1000, True, 16),
-        (40, True, 2),
-        (40, False, 1),
-    ],
-)
-def test_the_number_of_streams_is_chosen_by_size(tokens, bi_data, expected):
-    plan = plan_streams(tokens, bi_data=bi_data)
-    assert plan.num_streams == expected
-
-
-def test_streams_without_a_sequence_are_refused():
-    with pytest.raises(
-        UserError, match="found 100 tokens, expected at least 116 for num_streams=8"
-    ):
+def test_the_number_of_streams_is_chosen_by_size():
+    for bi_data, expected in ((False, [1, 8, 32]), (True, [2, 16, 32])):
+        plans = [plan_streams(size, bi_data=bi_data) for size in (40, 1000, 10**6)]
+        assert [plan.num_streams for plan in plans] == expected
+    with pytest.raises(UserError, match="found 100 tokens, expected at least 116"):
         plan_streams(100, num_streams=8)
     assert plan_streams(116, num_streams=8).sequences == 1
 
@@ -83,6 +64,18 @@ def test_words_backward_begin_at_their_last_piece():
     assert forward.words.astype(int).tolist() == [1, 0, 0, 1, 1, 1, 1, 1]
     assert backward.ids.tolist() == [EOD, 13, 18, EOP, 11, 15, 12, 10]
     assert backward.words.astype(int).tolist() == [1, 1, 1, 1, 1, 1, 0, 0]
+
+
+def test_punctuation_and_special_tokens_are_words_of_their_own():
+    #      the  ▁ cat  s  .  (punctuation 30)  s again  <eod>  s
+    ids = [9, 10, 12, 30, 12, EOD, 12]
+    starts, alone = np.zeros(40, bool), np.zeros(40, bool)
+    starts[[9, 10, 30, EOD]] = alone[[30, EOD]] = True
+    vocabulary = types.SimpleNamespace(is_word_start=starts, stands_alone=alone)
+    tokens = make_tokens(ids, np.array([len(ids)]))
+    for direction, words in enumerate(([1, 1, 0, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0, 1])):
+        read = sequences.read(tokens, direction, vocabulary)
+        assert read.words.astype(int).tolist() == words
 
 
 # Blocks and passes.
@@ -109,9 +102,8 @@ def test_shuffling_keeps_documents_whole():
     assert documents(other) != documents(tokens)
     assert sorted(documents(other)) == sorted(documents(tokens))
     beginless = tokens[1:]  # a block that begins within a document
-    assert sorted(
-        sequences.shuffle_documents(beginless, np.random.default_rng(1))
-    ) == sorted(beginless)
+    shuffled = sequences.shuffle_documents(beginless, np.random.default_rng(1))
+    assert sorted(shuffled) == sorted(beginless)
 
 
 def text_of(chunks, number):
@@ -177,76 +169,49 @@ def test_half_of_the_segments_continue_and_the_others_come_from_everywhere():
 
 def test_text_too_small_for_elsewhere_still_gives_sequences():
     size = SEQ_LEN - 3
-    begins, drawn = all_segments(
-        readings(make_tokens(np.arange(9, 9 + size), np.array([size])))[0]
-    )
+    least = make_tokens(np.arange(9, 9 + size), np.array([size]))
+    begins, drawn = all_segments(readings(least)[0])
     assert len(begins) == 1 and drawn.label.tolist() == [1]
     ids = np.arange(9, 609) % 900 + 9
     for text in (make_tokens(ids, np.array([600])), ids.astype(np.uint32)):
         begins, drawn = all_segments(readings(text)[0])  # no boundary anywhere
         assert 0 < drawn.label.mean() < 1
         b_end = drawn.b_begin + BOTH - drawn.a_len
-        assert np.all(
-            (drawn.label == 1)
-            | (b_end <= begins)
-            | (drawn.b_begin >= begins + REUSE_LEN + BOTH)
-        )
+        is_outside = (b_end <= begins) | (drawn.b_begin >= begins + REUSE_LEN + BOTH)
+        assert np.all((drawn.label == 1) | is_outside)
 
 
 # Cells.
 
 
 def all_cells(tokens, plan, stream, seed=0, pass_index=0):
-    return list(
-        sequences.cells(
-            types.SimpleNamespace(
-                number=pass_index, read=lambda low, high: tokens[low:high]
-            ),
-            plan,
-            stream,
-            types.SimpleNamespace(seq_len=SEQ_LEN, reuse_len=REUSE_LEN, seed=seed),
-            TOKENIZER,
-        )
-    )
+    def read(low, high):
+        return tokens[low:high]
+
+    text = types.SimpleNamespace(number=pass_index, read=read)
+    shape = types.SimpleNamespace(seq_len=SEQ_LEN, reuse_len=REUSE_LEN, seed=seed)
+    return list(sequences.cells(text, plan, stream, shape, TOKENIZER))
 
 
-@pytest.mark.parametrize(
-    "stream, bi_data, part_index, cell_tokens",
-    [
-        (0, True, 0, 10**6),
-        (1, True, 0, 100),
-        (2, True, 1, 10**6),
-        (3, True, 1, 100),
-        (4, True, 2, 100),
-        (5, True, 2, 10**6),
-        (0, False, 0, 100),
-        (1, False, 1, 10**6),
-        (2, False, 2, 100),
-    ],
-)
+@pytest.mark.parametrize("stream", range(3))
+@pytest.mark.parametrize("bi_data", (False, True))
+@pytest.mark.parametrize("cell_tokens", (100, 10**6))
 def test_cells_read_the_whole_part_in_its_direction(
-    monkeypatch, stream, bi_data, part_index, cell_tokens
+    monkeypatch, stream, bi_data, cell_tokens
 ):
     monkeypatch.setattr(sequences, "CELL_TOKENS", cell_tokens)
     text = small_text()
     plan = plan_streams(len(text), num_streams=6 if bi_data else 3, bi_data=bi_data)
-    begin = part_index * plan.part_len
+    begin = (stream // 2 if bi_data else stream) * plan.part_len
     part = text[begin : begin + plan.part_len] & sequences.ID_BITS
     expected = part[::-1] if bi_data and stream % 2 else part
     found = all_cells(text, plan, stream)
-    assert len(found) == (
-        1 if cell_tokens > 1000 else -(-plan.sequences * REUSE_LEN // 100)
-    )
-    starts = [
-        cell.reading.ids[begin : begin + SEQ_LEN - 3]
-        for cell in found
-        for begin in cell.begins
-    ]
+    assert len(found) == -(-plan.sequences * REUSE_LEN // cell_tokens)
+    starts = [(cell.reading.ids, begin) for cell in found for begin in cell.begins]
     assert len(starts) == plan.sequences
-    for i, ids in enumerate(starts):
-        assert np.array_equal(
-            ids, expected[i * REUSE_LEN : i * REUSE_LEN + SEQ_LEN - 3]
-        )
+    for i, (ids, begin) in enumerate(starts):
+        wanted = expected[i * REUSE_LEN : i * REUSE_LEN + SEQ_LEN - 3]
+        assert np.array_equal(ids[begin : begin + SEQ_LEN - 3], wanted)
     last = found[-1].reading.ids
     assert np.array_equal(last, expected[len(expected) - len(last) :])
 
@@ -260,30 +225,6 @@ def test_sequences_depend_on_seed_pass_stream_and_cell(monkeypatch):
         cells = all_cells(text, plan, stream, seed, pass_index)
         return [cell.segments.label.tolist() for cell in cells]
 
-    assert drawn() == drawn()
-    others = [
-        drawn(stream=1),
-        drawn(seed=1),
-        drawn(pass_index=1),
-        drawn()[1:] + drawn()[:1],
-    ]
-    assert all(other != drawn() for other in others)
-
-
-# ---- words ----
-
-
-def test_punctuation_and_special_tokens_are_words_of_their_own():
-    #        the ▁ cat  s  .  (punctuation 30)  s again  <eod>  s
-    ids = [9, 10, 12, 30, 12, EOD, 12]
-    starts, alone = np.zeros(40, bool), np.zeros(40, bool)
-    starts[[9, 10, 30, EOD]] = alone[[30, EOD]] = True
-    vocabulary = types.SimpleNamespace(is_word_start=starts, stands_alone=alone)
-    tokens = make_tokens(ids, np.array([len(ids)]))
-    forward, backward = (
-        sequences.read(tokens, direction, vocabulary) for direction in (0, 1)
-    )
-    assert forward.words.astype(int).tolist() == [1, 1, 0, 1, 1, 1, 1]
-    # Read from the end a word begins at its last piece.
-    assert backward.ids.tolist() == ids[::-1]
-    assert backward.words.astype(int).tolist() == [1, 1, 1, 1, 1, 0, 1]
+    assert drawn() == drawn() != drawn()[1:] + drawn()[:1]
+    for other in (dict(stream=1), dict(seed=1), dict(pass_index=1)):
+        assert drawn(**other) != drawn()

@@ -56,16 +56,6 @@ def test_legacy_predicts_the_pieces_that_the_authors_program_masks():
         for chosen in (is_masked > 0, drawn)
     )
     assert abs(ours.sum() - theirs.sum()) < 500 and theirs.sum() == 269197
-    expected = {".": 12271, ",": 11433, "▁the": 12589, "▁of": 8489, "-": 3300}
-    for piece, count in expected.items():
-        id = (
-            tokenizer.ids(piece)[-1] if piece[0] != "▁" else tokenizer.ids(piece[1:])[0]
-        )
-        assert theirs[id] == count, piece
     frequent = theirs > 200
-    deviation = np.sqrt(4.0 * theirs[frequent])
-    off = (ours - theirs)[frequent] / deviation
-    assert np.abs(off).max() < 5 and np.mean(np.square(off)) < 1.5, (
-        off.min(),
-        off.max(),
-    )
+    off = (ours - theirs)[frequent] / np.sqrt(4.0 * theirs[frequent])
+    assert np.abs(off).max() < 5 and np.mean(np.square(off)) < 1.5, off

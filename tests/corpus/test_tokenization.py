@@ -41,46 +41,31 @@ def released():
 def test_golden_cleaning():
     assert len(CASES) == 84
     for case in CASES:
-        assert (
-            preprocess_text(case["text"], lower=case["lower"]) == case["preprocessed"]
-        ), case
+        cleaned = xlnet.preprocess_text(case["text"], lower=case["lower"])
+        assert cleaned == case["preprocessed"], case
 
 
 def test_golden_pieces_and_ids(released):
-    for lower, model in released.items():
-        cases = [case for case in CASES if case["lower"] == lower]
-        for case in cases:
-            assert model.ids(case["text"]) == case["ids"], case
-        assert model.encode_lines([case["text"] for case in cases]) == [
-            case["ids"] for case in cases
-        ]
-
-
-def test_the_originals_functions(released):
     for case in CASES:
-        text = xlnet.preprocess_text(case["text"], lower=case["lower"])
-        assert text == case["preprocessed"]
-        assert xlnet.encode_ids(plain(released[False]), text) == case["ids"], case
-    assert (
-        xlnet.preprocess_text(" é  a", remove_space=False, keep_accents=True) == " é  a"
-    )
-    sampled = {
-        tuple(
-            xlnet.encode_ids(plain(released[False]), "unbelievable things", sample=True)
-        )
-        for _ in range(30)
-    }
+        model = released[case["lower"]]
+        assert model.ids(case["text"]) == case["ids"], case
+        found = xlnet.encode_ids(plain(model), case["preprocessed"])
+        assert found == case["ids"], case
+
+
+def test_the_originals_other_arguments(tiny):
+    assert preprocess_text(" é  a", remove_space=False, keep_accents=True) == " é  a"
+    sampled = set()
+    for _ in range(30):
+        sampled.add(tuple(xlnet.encode_ids(plain(tiny), "the old houses", sample=True)))
     assert len(sampled) > 1
 
 
 def test_comma_rule_for_the_whole_released_vocabulary(released):
     # The table that stands in for the rule, against the rule itself.
     t = released[False]
-    ruled = [
-        p
-        for p in map(t.id_to_piece, range(t.vocab_size))
-        if len(p) > 1 and p[-1] == "," and p[-2].isdigit()
-    ]
+    every_piece = map(t.id_to_piece, range(t.vocab_size))
+    ruled = [p for p in every_piece if p[-1] == "," and p[-2:-1].isdigit()]
     assert len(ruled) == len(t.split_ids) > 50
     for piece in ruled:
         parts = [t.id_to_piece(id) for id in t.split_ids[plain(t).piece_to_id(piece)]]
@@ -104,11 +89,8 @@ def plainly_cleaned(text, lower, keep_accents):
     """The rules once more, character by character."""
     text = " ".join(text.split()).replace("``", '"').replace("''", '"')
     if not keep_accents:
-        text = "".join(
-            c
-            for c in unicodedata.normalize("NFKD", text)
-            if not unicodedata.combining(c)
-        )
+        decomposed = unicodedata.normalize("NFKD", text)
+        text = "".join(c for c in decomposed if not unicodedata.combining(c))
     return text.lower() if lower else text
 
 
@@ -121,25 +103,19 @@ def test_every_character_is_cleaned_by_the_rule(lower, keep_accents):
 
 
 def test_ids_as_array_are_those_of_each_line(tiny):
-    model = plain(tiny)
-    rule = tiny.split_ids
-    assert rule
+    assert tiny.split_ids
     for seed in range(30):
         lines = odd_lines(40, seed) + ["13, 3, a3,"] * (seed % 3) + ["3,", "", "3,3,"]
-        expected = [
-            [
-                part
-                for id in model.encode(preprocess_text(line))
-                for part in rule.get(id, [id])
-            ]
-            for line in lines
-        ]
+        expected = []
+        for line in lines:
+            ids = plain(tiny).encode(preprocess_text(line))
+            parts = [tiny.split_ids.get(id, [id]) for id in ids]
+            expected.append(sum(parts, []))
         ids, lengths = tiny.encode_to_array(lines)
         assert ids.dtype == np.int32 and lengths.dtype == np.int64
         assert lengths.tolist() == list(map(len, expected))
-        assert (
-            ids.tolist() == sum(expected, []) and tiny.encode_lines(lines) == expected
-        )
+        assert ids.tolist() == sum(expected, [])
+        assert tiny.encode_lines(lines) == expected
     many = odd_lines(2001, 1)
     assert tiny.encode_lines(many) == [tiny.ids(line) for line in many]
     assert [array.shape for array in tiny.encode_to_array([])] == [(0,)] * 2
@@ -152,10 +128,7 @@ def test_half_a_character_is_refused(tiny):
 
 
 def test_cleaning_goes_with_the_model(tiny, tmp_path):
-    path, copy = (
-        str(tmp_path / "sp.model"),
-        str(tmp_path / "kept" / tokenizer.SPIECE_NAME),
-    )
+    path, copy = str(tmp_path / "sp.model"), str(tmp_path / "kept" / "spiece.model")
     assert not (Tokenizer(tiny.path).uncased or Tokenizer(tiny.path).keep_accents)
     Tokenizer(tiny.path, uncased=True, keep_accents=True).save(path)
     Tokenizer(path).save(copy)
@@ -174,29 +147,11 @@ def test_cleaning_that_contradicts_is_refused(tiny, tmp_path):
     for said in ("keep_accents: found False, expected True", path):
         assert said in str(e.value) and "\n" not in str(e.value)
     train_tiny_model(other, user_defined=())
-    with pytest.raises(
-        UserError, match="b.model.json: found the description of another"
-    ):
+    with pytest.raises(UserError, match="b.model.json: found the description of anoth"):
         Tokenizer(other)
     stored = json.loads(pathlib.Path(path + ".json").read_text())
     pathlib.Path(path + ".json").write_text(json.dumps(dict(stored, uncased="no")))
-    with pytest.raises(
-        UserError, match="expected true or false for uncased, keep_accents"
-    ):
-        Tokenizer(path)
-
-
-def test_a_vocabulary_that_marks_the_ends_of_words_is_refused(tmp_path):
-    path = train(
-        tmp_path / "suffix.model",
-        ["the cat sat on a mat"] * 50,
-        30,
-        hard_vocab_limit=False,
-        treat_whitespace_as_suffix=True,
-    )
-    with pytest.raises(
-        UserError, match="suffix.model: found marks .*treat_whitespace_as_suffix"
-    ):
+    with pytest.raises(UserError, match="expected true or false for uncased, keep_acc"):
         Tokenizer(path)
 
 
@@ -208,18 +163,14 @@ def test_special_pieces_are_not_found_in_text(tiny):
 
 
 def test_word_starts(tiny):
-    assert tiny.is_word_start.dtype == bool and tiny.is_word_start.shape == (
-        tiny.vocab_size,
-    )
-    for id in range(tiny.vocab_size):
-        piece = tiny.id_to_piece(id)
-        special = piece in CONTROL + ["<unk>", "<s>", "</s>", "<eop>"]
-        assert tiny.is_word_start[id] == (
-            special or piece.startswith(tokenizer.WORD_START) or tiny.stands_alone[id]
-        )
-    assert tiny.is_word_start[
-        [tiny.id_to_piece(i) for i in range(tiny.vocab_size)].index("▁")
-    ]
+    assert tiny.is_word_start.dtype == bool
+    pieces = [tiny.id_to_piece(id) for id in range(tiny.vocab_size)]
+    expected = []
+    for piece, stands_alone in zip(pieces, tiny.stands_alone):
+        is_special = piece in CONTROL + ["<unk>", "<s>", "</s>", "<eop>"]
+        is_marked = piece.startswith(tokenizer.WORD_START)
+        expected.append(is_special or is_marked or stands_alone)
+    assert tiny.is_word_start.tolist() == expected and "▁" in pieces
 
 
 def test_a_file_that_is_not_a_vocabulary_is_named(tmp_path):
@@ -227,12 +178,14 @@ def test_a_file_that_is_not_a_vocabulary_is_named(tmp_path):
     (tmp_path / "nothing").write_bytes(b"")
     (tmp_path / "zeros").write_bytes(bytes(100))
     train_tiny_model(tmp_path / "other", ["<sep>", "<pad>"], ())
+    train_tiny_model(tmp_path / "suffix", treat_whitespace_as_suffix=True)
     for name, message in (
         ("text", "found no SentencePiece model"),
         ("zeros", "found no SentencePiece"),
         ("nothing", "found no SentencePiece model"),
         ("none", "no such file"),
         ("other", "found no <cls>, <eod>, expected"),
+        ("suffix", "found marks .*treat_whitespace_as_suffix"),
     ):
         with pytest.raises(UserError, match=message) as e:
             Tokenizer(str(tmp_path / name))
@@ -245,15 +198,8 @@ def test_a_file_that_is_not_a_vocabulary_is_named(tmp_path):
 def test_words_after_a_space_have_its_mark_in_any_vocabulary(tmp_path):
     """Also where the first word of a text has none (add_dummy_prefix=false)."""
     sentences = ["a " + " ".join(WORDS) + " 2010, 2010, 2010,"] * 300
-    made = Tokenizer(
-        train(
-            tmp_path / "v.model",
-            sentences,
-            90,
-            hard_vocab_limit=False,
-            add_dummy_prefix=False,
-        )
-    )
+    how = dict(hard_vocab_limit=False, add_dummy_prefix=False)
+    made = Tokenizer(train(tmp_path / "v.model", sentences, 90, **how))
     assert not made.marks_first_word and made.ids("the")[0] != made.ids("a the")[1]
     words = ["the", "cat", "sat"]
     ids = made.encode_words(words, [False, True, True])

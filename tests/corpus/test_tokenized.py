@@ -25,14 +25,14 @@ def settings(**values):
     return CorpusSettings(input_glob="", save_dir="", sp_path="", **values)
 
 
-def tokenize(path, chunk_bytes=10**6, **values):
+def tokenize(path, chunk_bytes=10**6, tokenizer=TOKENIZER, **values):
     """The tokens of a file, and what was counted."""
     counts = collections.Counter()
     arrays = [np.zeros(0, np.uint32)]
     with mock.patch.object(reading, "chunk_size", lambda total: chunk_bytes):
         chunks = reading.cut({str(path): path.stat().st_size})
     for chunk in chunks:
-        arrays += tokenized.tokenize(chunk, settings(**values), TOKENIZER, counts)
+        arrays += tokenized.tokenize(chunk, settings(**values), tokenizer, counts)
     return np.concatenate(arrays), counts
 
 
@@ -79,20 +79,12 @@ def test_batches_and_chunks_do_not_show(tmp_path, monkeypatch, batch_lines):
 
 def test_a_sentence_without_tokens_leaves_no_trace():
     counts = collections.Counter()
-    tokens, in_document = tokenized.mark(
-        np.array([9, 10, 11]),
-        np.array([0, 0, 2, 0, 0, 1, 0]),
-        np.array([1, 0, 0, 1, 1, 0, 0], bool),
-        EOD,
-        False,
-        counts,
-    )
+    ids, lengths = np.array([9, 10, 11]), np.array([0, 0, 2, 0, 0, 1, 0])
+    ends = np.array([1, 0, 0, 1, 1, 0, 0], bool)
+    tokens, in_document = tokenized.mark(ids, lengths, ends, EOD, False, counts)
     assert text(tokens) == [9, 10, EOD, 11] and in_document
-    assert (
-        starts(tokens, sequences.SENTENCE)
-        == starts(tokens, sequences.DOCUMENT)
-        == [0, 3]
-    )
+    assert starts(tokens, sequences.SENTENCE) == [0, 3]
+    assert starts(tokens, sequences.DOCUMENT) == [0, 3]
     assert counts == {"tokens": 4, "sentences": 2, "documents": 1}
     ending, in_document = tokenized.mark(
         np.zeros(0, int), np.array([0]), np.array([True]), EOD, in_document, counts
@@ -103,49 +95,34 @@ def test_a_sentence_without_tokens_leaves_no_trace():
 @pytest.mark.parametrize("word", ["x4", "-2", "1000", "9" * 400])
 def test_bad_ids_are_refused_with_their_line(tmp_path, word):
     path = write(tmp_path / "a.txt", f"1 2\n3 {word}\n".encode())
-    with pytest.raises(
-        UserError, match=f"a.txt, line 2: found '{word[:40]}', expected token ids"
-    ):
+    with pytest.raises(UserError, match=f"line 2: found '{word[:40]}', expected token"):
         tokenize(path, from_raw_text=False)
 
 
 # Text that goes on without a space.
 
 
-def pieces_of(tmp_path, tokenizer, content, **values):
-    """The pieces of a text, a list for each sentence, and the counts."""
-    path = write(tmp_path / "a.txt", content.encode())
-    counts = collections.Counter()
-    chunk = reading.Chunk(str(path), 0, path.stat().st_size)
-    tokens = np.concatenate(
-        list(tokenized.tokenize(chunk, settings(**values), tokenizer, counts))
-    )
-    return [
-        [tokenizer.id_to_piece(id) for id in text(part)]
-        for part in np.split(tokens, starts(tokens, sequences.SENTENCE)[1:])
-    ], counts
-
-
-def test_a_sentence_that_follows_without_a_space_begins_without_a_mark(tmp_path):
+@pytest.mark.parametrize(
+    "input_format, content, expected",
+    (
+        (
+            "paragraphs",
+            "人。人。人好！ 人。\n人\n",
+            ["▁人。", "人。", "人好!", "▁人。", "▁人"],
+        ),
+        ("lines", "人。\n人。\n", ["▁人。", "▁人。"]),
+    ),
+)
+def test_a_sentence_that_follows_without_a_space_begins_without_a_mark(
+    tmp_path, input_format, content, expected
+):
     """Of a vocabulary in which the mark of a word stands alone before most characters."""
-    tokenizer = Tokenizer(
-        vocabulary.train(
-            tmp_path / "zh.model",
-            ["天 天好。是！人", "我是人。天好", "好 <unk>"] * 30,
-            30,
-            hard_vocab_limit=False,
-            control=["<cls>", "<sep>", "<eod>"],
-            user_defined=["<eop>"],
-        )
-    )
-    sentences, _ = pieces_of(
-        tmp_path,
-        tokenizer,
-        "人。人。人好！ 人。\n人\n",
-        input_format="paragraphs",
-        use_eod=False,
-    )
-    joined = ["".join(pieces) for pieces in sentences]
-    assert joined == ["▁人。", "人。", "人好!", "▁人。", "▁人"]
-    lines, _ = pieces_of(tmp_path, tokenizer, "人。\n人。\n", use_eod=False)
-    assert ["".join(pieces) for pieces in lines] == ["▁人。", "▁人。"]
+    sentences = ["天 天好。是！人", "我是人。天好", "好 <unk>"] * 30
+    model = vocabulary.train(tmp_path / "m", sentences, 30, hard_vocab_limit=False)
+    tokenizer, path = Tokenizer(model), write(tmp_path / "a.txt", content.encode())
+    how = dict(input_format=input_format, use_eod=False)
+    tokens, _ = tokenize(path, tokenizer=tokenizer, **how)
+    found = []
+    for part in np.split(tokens, starts(tokens, sequences.SENTENCE)[1:]):
+        found.append("".join(map(tokenizer.id_to_piece, text(part))))
+    assert found == expected
