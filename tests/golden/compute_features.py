@@ -52,12 +52,8 @@ def classifier_features(modules, model, case):
     found = classifier_utils.convert_single_example(
         9, example, labels, case["max_seq_length"], tokenize
     )
-    return {
-        "input_ids": found.input_ids,
-        "input_mask": found.input_mask,
-        "segment_ids": found.segment_ids,
-        "label_id": found.label_id,
-    }
+    names = ("input_ids", "input_mask", "segment_ids", "label_id")
+    return {name: getattr(found, name) for name in names}
 
 
 NOT_KEPT = ("unique_id", "example_index", "doc_span_index")
@@ -84,9 +80,9 @@ def squad_features(modules, model, case):
         case["training"],
         found.append,
     )
-    windows = [
-        {k: v for k, v in vars(each).items() if k not in NOT_KEPT} for each in found
-    ]
+    windows = []
+    for each in found:
+        windows.append({k: v for k, v in vars(each).items() if k not in NOT_KEPT})
     return json.loads(json.dumps(windows))
 
 
@@ -103,12 +99,9 @@ def main():
         {**case, "features": squad_features(modules, model, case)} for case in questions
     ]
     if check:
-        differing = sum(
-            a != b for a, b in zip(rows + questions, made_rows + made_questions)
-        )
-        print(
-            f"{len(rows)} rows and {len(questions)} questions, {differing} of them differ"
-        )
+        pairs = zip(rows + questions, made_rows + made_questions)
+        differing = sum(a != b for a, b in pairs)
+        print(f"{len(rows)} rows and {len(questions)} questions, {differing} differ")
         sys.exit(differing > 0)
     dump = functools.partial(json.dumps, ensure_ascii=False)
     CLASSIFIER.write_text(dump(made_rows, indent=0) + "\n", "utf-8")
