@@ -3,6 +3,7 @@
 import os
 import shutil
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -10,16 +11,13 @@ from xlnet.engine import best_checkpoint, checkpoint
 
 
 def make_checkpoint(directory, step, value):
+    """Makes a run's directory with a checkpoint of one weight; returns its prefix."""
     directory.mkdir(exist_ok=True)
-    with tf.Graph().as_default(), tf.Session() as session:
-        weight = tf.get_variable(
-            "model/w", initializer=tf.fill([3], float(value)), use_resource=True
-        )
-        tf.train.get_or_create_global_step()
-        session.run(tf.global_variables_initializer())
-        return tf.train.Saver([weight, tf.train.get_global_step()]).save(
-            session, str(directory / "model.ckpt"), global_step=step
-        )
+    (directory / "run.json").write_text("{}")
+    prefix = str(directory / f"model.ckpt-{step}")
+    arrays = {"model/w": np.full([3], value, "f4"), "global_step": np.array(step)}
+    checkpoint.write_arrays(prefix, arrays)
+    return prefix
 
 
 def value_of(directory):
@@ -48,9 +46,8 @@ def killing(operation, left):
 
 
 def test_selection_begins_anew_with_another_metric(tmp_path):
-    best_checkpoint.BestCheckpoint(str(tmp_path), "f1").add(
-        1, {"f1": 0.5, "auc": 1.0}, None
-    )
+    first = best_checkpoint.BestCheckpoint(str(tmp_path), "f1")
+    first.add(1, {"f1": 0.5, "auc": 1.0}, None)
     assert best_checkpoint.BestCheckpoint(str(tmp_path), "auc").best() is None
     assert best_checkpoint.BestCheckpoint(str(tmp_path), "f1").best()["step"] == 1
 
@@ -61,8 +58,6 @@ def test_best_is_whole_wherever_a_run_is_killed(tmp_path, monkeypatch, step):
     next export tidies up."""
     old = make_checkpoint(tmp_path / "old", 5, 1)
     new = make_checkpoint(tmp_path / "new", step, 2)
-    for folder in ("old", "new"):
-        (tmp_path / folder / "run.json").write_text("{}")
     best, found = tmp_path / "best", []
     for number in range(100):
         shutil.rmtree(best, ignore_errors=True)
@@ -85,12 +80,10 @@ def test_best_is_whole_wherever_a_run_is_killed(tmp_path, monkeypatch, step):
                 pass
         found.append(value_of(best))
         best_checkpoint.export(new, str(best))
-        assert value_of(best) == 2 and {path.name for path in best.iterdir()} == {
-            "checkpoint",
-            "run.json",
-            f"model.ckpt-{step}.index",
-            f"model.ckpt-{step}.data-00000-of-00001",
-        }
+        assert value_of(best) == 2
+        files = {"checkpoint", "run.json", f"model.ckpt-{step}.index"}
+        files.add(f"model.ckpt-{step}.data-00000-of-00001")
+        assert {path.name for path in best.iterdir()} == files
     assert 3 < number < 100 and set(found) <= {1, 2, None}
     assert None not in found or step == 5
 
@@ -98,7 +91,6 @@ def test_best_is_whole_wherever_a_run_is_killed(tmp_path, monkeypatch, step):
 def test_files_that_the_source_lacks_go_from_the_copy(tmp_path):
     """Those of an earlier export would be read as those of these weights."""
     prefix = make_checkpoint(tmp_path / "from", 3, 1.0)
-    (tmp_path / "from" / "run.json").write_text("{}")
     best_checkpoint.export(prefix, str(tmp_path / "to"))
     assert value_of(tmp_path / "to") == 1.0
     (tmp_path / "from" / "run.json").unlink()
@@ -107,16 +99,13 @@ def test_files_that_the_source_lacks_go_from_the_copy(tmp_path):
 
 
 def test_ties_go_to_the_lower_loss_then_to_the_earlier(tmp_path):
-    for lower_is_better, metric in (
-        (False, (0.5, 0.7, 0.7, 0.7)),
-        (True, (0.5, 0.3, 0.3, 0.3)),
-    ):
+    for lower_is_better, other in ((False, 0.7), (True, 0.3)):
         folder = tmp_path / str(lower_is_better)
         folder.mkdir()
-        chosen = best_checkpoint.BestCheckpoint(
-            str(folder), "score", lower_is_better=lower_is_better
-        )
-        for step, score, loss in zip((1, 2, 3, 4), metric, (2.0, 2.0, 1.0, 1.0)):
+        how = dict(lower_is_better=lower_is_better)
+        chosen = best_checkpoint.BestCheckpoint(str(folder), "score", **how)
+        values = ((0.5, 2.0), (other, 2.0), (other, 1.0), (other, 1.0))
+        for step, (score, loss) in enumerate(values, 1):
             chosen.add(step, {"score": score, "loss": loss}, None)
         assert chosen.best()["step"] == 3
         again = best_checkpoint.BestCheckpoint(str(folder), "score")
@@ -142,12 +131,9 @@ def test_an_evaluation_that_is_interrupted_is_made_again(tmp_path, monkeypatch):
         (best_checkpoint.files, "write_json"),
     ):
         chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "score")
-        with monkeypatch.context() as patched:
-            patched.setattr(
-                place, name, lambda *arguments: (_ for _ in ()).throw(Killed())
-            )
-            with pytest.raises(Killed):
-                chosen.add(2, {"score": 0.7}, prefix)
+        with monkeypatch.context() as patched, pytest.raises(Killed):
+            patched.setattr(place, name, killing(None, iter(())))
+            chosen.add(2, {"score": 0.7}, prefix)
         assert not best_checkpoint.BestCheckpoint(str(tmp_path), "score").evaluations
     chosen.add(2, {"score": 0.7}, prefix)
     assert best_checkpoint.BestCheckpoint(str(tmp_path), "score").go_back_to(2)

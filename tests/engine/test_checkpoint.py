@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 from helpers.golden import assert_close
-from helpers.paths import DATA, GOLDEN, RELEASED
+from helpers.paths import DATA, RELEASED
 
 import xlnet
 from xlnet.engine import checkpoint
@@ -23,7 +23,7 @@ def config_of(folder=RELEASED, **changes):
     return xlnet.XLNetConfig(**dict(config.to_dict(), **changes))
 
 
-def build(config, with_query=True):
+def build(config):
     run = xlnet.RunConfig(False, False, False, 0.0, 0.0)
     with tf.variable_scope("model"):
         modeling.transformer_xl(
@@ -31,20 +31,8 @@ def build(config, with_query=True):
             run,
             input_ids=tf.zeros([1, 4], tf.int32),
             seg_ids=tf.zeros([1, 4], tf.int32),
-            query=modeling.Query(masked=tf.ones([1, 4])) if with_query else None,
+            query=modeling.Query(masked=tf.ones([1, 4])),
         )
-
-
-@pytest.mark.parametrize("name", ("untied_gelu", "tied_relu"))
-def test_names_and_shapes_are_those_of_released_checkpoints(graph, name):
-    folder = GOLDEN / (name + "_checkpoint")
-    build(config_of(folder))
-    with open(folder / "variables.tsv", encoding="utf-8") as f:
-        released = dict(line.rstrip("\n").split("\t") for line in f)
-    del released["model/lm_loss/bias"]  # the LM head's
-    assert {
-        v.op.name: str(v.shape.as_list()) for v in tf.trainable_variables()
-    } == released
 
 
 def test_warm_start_takes_the_values_and_says_so(graph, caplog):
@@ -67,29 +55,14 @@ def test_warm_start_takes_the_values_and_says_so(graph, caplog):
     assert "1 not in the checkpoint, started fresh: " + fresh.op.name in lines[1]
 
 
-@pytest.mark.parametrize(
-    "counts, is_read",
-    (
-        (dict(global_step=3), True),
-        ({"global_step": 3, checkpoint.UPDATES: 0}, False),
-        ({"global_step": 3, checkpoint.UPDATES: 1}, True),
-        ({}, True),
-    ),
-)
-def test_averages_are_read_from_the_first_update_on(tmp_path, counts, is_read):
+@pytest.mark.parametrize("updates, value", ((0, 1.0), (1, 2.0)))
+def test_averages_are_read_from_the_first_update_on(tmp_path, updates, value):
     """Before it they are 0."""
     prefix = str(tmp_path / "model.ckpt-3")
-    checkpoint.write_arrays(
-        prefix,
-        dict(
-            {
-                name: np.array(value, np.float32 if "/" in name else np.int64)
-                for name, value in counts.items()
-            },
-            **{"model/w": np.float32([1.0]), "model/w/average": np.float32([2.0])},
-        ),
-    )
-    assert checkpoint.read_weights(prefix) == {"model/w": [2.0 if is_read else 1.0]}
+    arrays = {"model/w": np.float32([1.0]), "model/w/average": np.float32([2.0])}
+    arrays[checkpoint.UPDATES] = np.array(updates, np.float32)
+    checkpoint.write_arrays(prefix, dict(arrays, global_step=np.array(3)))
+    assert checkpoint.read_weights(prefix) == {"model/w": [value]}
 
 
 def test_a_run_starts_from_the_weights_that_every_other_reader_takes(graph, tmp_path):
@@ -98,19 +71,15 @@ def test_a_run_starts_from_the_weights_that_every_other_reader_takes(graph, tmp_
     names = ("model/w", "model/w/average", "model/w/Adam", "model/frozen")
     arrays = {name: np.full([2], value, "f4") for value, name in enumerate(names, 1)}
     checkpoint.write_arrays(prefix, arrays)
-    variables = [
-        tf.get_variable(name, [2], use_resource=True)
-        for name in ("model/w", "model/frozen")
-    ]
+    variables = {}
+    for name in ("model/w", "model/frozen"):
+        variables[name] = tf.get_variable(name, [2], use_resource=True)
     with tf.Session() as session:
         checkpoint.start_from(session, prefix)
-        found = {
-            v.op.name: value.tolist()
-            for v, value in zip(variables, session.run(variables))
-        }
-    read = checkpoint.read_weights(prefix)
-    assert found == {name: value.tolist() for name, value in read.items()}
-    assert found == {"model/w": [2, 2], "model/frozen": [4, 4]}
+        found = session.run(variables)
+    for values in (found, checkpoint.read_weights(prefix)):
+        values = {name: value.tolist() for name, value in values.items()}
+        assert values == {"model/w": [2, 2], "model/frozen": [4, 4]}
 
 
 def test_weights_that_are_not_finite_are_refused_by_name(graph, tmp_path):
@@ -137,24 +106,18 @@ def test_wrong_checkpoints_are_refused(graph, tmp_path):
         checkpoint.resolve(str(tmp_path / "nowhere"))
     with pytest.raises(UserError, match=f"no checkpoint {tmp_path}"):
         checkpoint.resolve(str(tmp_path))
-    with pytest.raises(
-        UserError, match=r"init_checkpoint: found run\[3\], expected a name without"
-    ):
+    with pytest.raises(UserError, match=r"^init_checkpoint: found run\[3\], expected"):
         checkpoint.resolve("run[3]")
     with pytest.raises(UserError, match="found n_token 37, expected 50"):
         checkpoint.check_config(PREFIX, config_of(n_token=50))
     other = tf.get_variable("unknown/w", [2], use_resource=True)
-    for name in ("xlnet_model.ckpt.index", "xlnet_model.ckpt.data-00000-of-00001"):
-        shutil.copy(str(RELEASED / name), str(tmp_path / name))
-    (tmp_path / "xlnet_model.ckpt.index").write_bytes(b"not an index")
     damaged = str(tmp_path / "xlnet_model.ckpt")
+    shutil.copy(PREFIX + ".data-00000-of-00001", damaged + ".data-00000-of-00001")
+    (tmp_path / "xlnet_model.ckpt.index").write_bytes(b"not an index")
+    table = tf.trainable_variables()[0]
     with tf.Session() as session:
         for prefix, variables, found in (
-            (
-                PREFIX,
-                tf.trainable_variables()[:1],
-                r"shape \[37, 16\], expected \[50, 16\]",
-            ),
+            (PREFIX, [table], r"shape \[37, 16\], expected \[50, 16\]"),
             (PREFIX, [other], "found no variable of the model"),
             (damaged, [other], "cannot be read"),
         ):
@@ -171,11 +134,9 @@ def test_outputs_of_an_independent_implementation(graph, name, mem_len):
     array = {path.stem: np.load(path) for path in folder.glob("*.npy")}
     config = config_of(folder)
     run = xlnet.RunConfig(False, False, False, 0.0, 0.0, mem_len=mem_len)
-    mems = (
-        [tf.constant(array[f"mems_{i}"], tf.float32) for i in range(2)]
-        if mem_len
-        else None
-    )
+    mems = None
+    if mem_len:
+        mems = [tf.constant(array[f"mems_{i}"], tf.float32) for i in range(2)]
     with tf.variable_scope("model"):
         outputs = modeling.transformer_xl(
             config,
@@ -204,15 +165,14 @@ def test_a_checkpoint_is_there_once_its_index_is(graph, tmp_path, monkeypatch):
 
     monkeypatch.setattr(files, "sync_and_rename", noting)
     weight = tf.get_variable("w", [2])
+    saver = tf.train.Saver([weight])
     with tf.Session() as session:
         session.run(weight.initializer)
-        checkpoint.write(tf.train.Saver([weight]), session, str(tmp_path), 3)
+        checkpoint.write(saver, session, str(tmp_path), 3)
         assert names == ["model.ckpt-3.data-00000-of-00001", "model.ckpt-3.index"]
         assert checkpoint.newest(str(tmp_path)) == str(tmp_path / "model.ckpt-3")
         for step in (9, 10):
-            checkpoint.write(
-                tf.train.Saver([weight]), session, str(tmp_path), step, max_save=2
-            )
+            checkpoint.write(saver, session, str(tmp_path), step, max_save=2)
     assert [step for step, _ in checkpoint.all_prefixes(str(tmp_path))] == [9, 10]
     # A checkpoint is named by its prefix, its directory, or as the latest one there.
     for name in (tmp_path, tmp_path / "latest", tmp_path / "model.ckpt-10"):

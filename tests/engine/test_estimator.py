@@ -22,9 +22,7 @@ from xlnet.support.errors import UserError
     "changes", (dict(), dict(num_core_per_host=2), dict(grad_accum_steps=2))
 )
 @pytest.mark.slow
-def test_training_is_that_of_tensorflows_bit_for_bit(
-    place, tmp_path, monkeypatch, changes
-):
+def test_training_has_the_bits_of_tensorflows(place, tmp_path, monkeypatch, changes):
     """20 steps with dropout and memories: ours, and TensorFlow's of the same model function."""
     runs, fit = [], loop.fit
 
@@ -40,27 +38,25 @@ def test_training_is_that_of_tensorflows_bit_for_bit(
     def batches():
         return input_pipeline.for_replicas(run.batches(0), run.devices.per_host)
 
-    tf2.estimator.Estimator(
-        lambda features: tf2.estimator.EstimatorSpec(
-            tf2.estimator.ModeKeys.TRAIN,
-            loss=(spec := run.model_fn(features)).loss,
-            train_op=spec.train_op,
-        ),
-        str(theirs),
-        tf2.estimator.RunConfig(
-            tf_random_seed=0,
-            session_config=run.devices.session_config(is_training=True),
-            train_distribute=run.devices.strategy,
-        ),
-    ).train(batches, max_steps=20)
+    def model_fn(features):
+        spec = run.model_fn(features)
+        how = dict(loss=spec.loss, train_op=spec.train_op)
+        return tf2.estimator.EstimatorSpec(tf2.estimator.ModeKeys.TRAIN, **how)
+
+    config = tf2.estimator.RunConfig(
+        tf_random_seed=0,
+        session_config=run.devices.session_config(is_training=True),
+        train_distribute=run.devices.strategy,
+    )
+    estimator = tf2.estimator.Estimator(model_fn, str(theirs), config)
+    estimator.train(batches, max_steps=20)
     expected = tf.train.load_checkpoint(str(theirs / "model.ckpt-20"))
     found = tf.train.load_checkpoint(str(ours / "model.ckpt-20"))
     names = expected.get_variable_to_shape_map()
     assert set(found.get_variable_to_shape_map()) == set(names) and len(names) > 30
     for name in names:
-        np.testing.assert_array_equal(
-            found.get_tensor(name), expected.get_tensor(name), name
-        )
+        value = expected.get_tensor(name)
+        np.testing.assert_array_equal(found.get_tensor(name), value, name)
 
 
 class Counting:

@@ -19,14 +19,14 @@ from helpers.paths import ROOT
 from helpers.pretraining import (
     complete,
     curve,
-    free_ports,
-    start,
+    local_addresses,
+    start_host,
     start_hosts,
     wait_for_step,
     weights,
 )
 
-from xlnet.engine import multi_host
+from xlnet.engine import checkpoint, multi_host
 from xlnet.engine.devices import connect
 from xlnet.settings.training import DeviceSettings
 from xlnet.support.errors import UserError
@@ -44,12 +44,6 @@ def interrupt_one(hosts, step, number, meanwhile=lambda: None):
     return [host.returncode for host in hosts], [printed + rest[0], rest[1]]
 
 
-def newest(folder):
-    return max(
-        int(path.stem.split("-")[1]) for path in folder.glob("model.ckpt-*.index")
-    )
-
-
 @pytest.fixture(scope="module")
 def run(place):
     return dict(RUN, eval_record_info_dir=place / "heldout")
@@ -65,7 +59,7 @@ def stopped(place, run):
 def test_sigterm_on_one_host_saves_and_ends_both(place, stopped):
     status, printed = stopped
     assert status == [75, 75], printed
-    step = newest(place / "hosts")
+    step = checkpoint.step_of(str(place / "hosts"))
     assert 19 < step < 40
     for text in printed:
         assert f"stopped by SIGTERM at step {step}, saved" in text
@@ -81,21 +75,16 @@ def killed(place, run, stopped):
     def uninterrupted():  # the run of one process, dropout and memories on, for comparison
         complete(place, "whole", **run)
 
-    status, printed = interrupt_one(
-        start_hosts(place, "killed", **run), 39, signal.SIGKILL, meanwhile=uninterrupted
-    )
-    return status, printed
+    hosts = start_hosts(place, "killed", **run)
+    return interrupt_one(hosts, 39, signal.SIGKILL, meanwhile=uninterrupted)
 
 
 @pytest.mark.slow
 def test_a_lost_host_ends_the_other(killed):
     status, (chief, _) = killed
     assert status == [1, -signal.SIGKILL]
-    assert re.fullmatch(
-        r"train_gpu.py: lost host 1 \(127\.0\.0\.1:\d+\); start the same command "
-        "again on all hosts",
-        chief.strip().split("\n")[-1],
-    ), chief
+    lost = r"^train_gpu.py: lost host 1 \(127\.0\.0\.1:\d+\); start .*\n\Z"
+    assert re.search(lost, chief, re.MULTILINE), chief
     assert "Traceback" not in chief
 
 
@@ -108,10 +97,8 @@ def test_one_process_goes_on_where_hosts_were_lost(place, run, killed):
     np.testing.assert_allclose(curve(place, name), curve(place, "whole"), rtol=1e-5)
     held_out = []
     for folder in (name, "whole"):
-        kept = json.loads((place / folder / "evaluations.json").read_text())[
-            "evaluations"
-        ]
-        held_out.append([(one["step"], one["loss"]) for one in kept])
+        kept = json.loads((place / folder / "evaluations.json").read_text())
+        held_out.append([(one["step"], one["loss"]) for one in kept["evaluations"]])
     assert [step for step, _ in held_out[0]] == [0, 20, 40, 60]
     np.testing.assert_allclose(*held_out, atol=2e-5)
     assert_same(weights(place, name), weights(place, "whole"), atol=1e-5)
@@ -134,15 +121,15 @@ OF_SLURM = {
     "SLURM_PROCID": "2",
     "SLURM_JOB_ID": "12345",
 }
-OF_TFJOB = {
-    "TF_CONFIG": json.dumps(
-        {
-            "cluster": {"chief": ["c-0.svc:2222"], "worker": ["w-0.svc:2222"]},
-            "task": {"type": "worker", "index": 0},
-            "environment": "cloud",
-        }
-    )
-}
+
+
+def of_cluster(**jobs):
+    task = {"type": "worker", "index": 0}
+    found = {"cluster": jobs, "task": task, "environment": "cloud"}
+    return {"TF_CONFIG": json.dumps(found)}
+
+
+OF_TFJOB = of_cluster(chief=["c-0.svc:2222"], worker=["w-0.svc:2222"])
 ALONE = (1, 0, "TF_CONFIG"), []
 LAUNCHED = (
     (OF_SLURM, None, (3, 2, "SLURM"), ["gpu8:22345", "gpu9:22345", "gpu10:22345"]),
@@ -177,15 +164,11 @@ def test_launchers_name_the_hosts(launched, environment, num_hosts, found, addre
         assert task == {"type": "worker", "index": found[1]}
 
 
-def of_cluster(**jobs):
-    return {"TF_CONFIG": json.dumps({"cluster": jobs})}
-
-
 @pytest.mark.parametrize(
     "environment, num_hosts, message",
     (
         ({"TF_CONFIG": '{"cluster"'}, 2, "TF_CONFIG: found {"),
-        (of_cluster(worker=["a:1", "b:2"]), 2, "TF_CONFIG: found the task {}"),
+        ({"TF_CONFIG": '{"cluster": {"worker": ["a:1", "b:2"]}}'}, 2, "the task {}"),
         (of_cluster(ps=["c:1"], worker=["a:1"]), 2, "TF_CONFIG: found {"),
         (OF_SLURM, 2, "num_hosts: found 2, expected 3, as SLURM names"),
         (dict(OF_SLURM, SLURM_STEP_NUM_TASKS="24"), None, "24 processes on 3 machines"),
@@ -204,64 +187,36 @@ def test_launchers_that_name_other_hosts_are_one_line(
 # ---- the start, and lost hosts
 
 
-def begin(addresses, own, returned):
-    """A host that listens when all are there, as TensorFlow would."""
-
-    def wait():
-        multi_host.wait_for_all(addresses, own)
-        returned[own] = time.monotonic()
-        with socket.create_server(("", int(addresses[own].rpartition(":")[2]))):
-            while len(returned) < len(addresses):
-                time.sleep(0.02)
-
-    thread = threading.Thread(target=wait, daemon=True)
-    thread.start()
-    return thread
-
-
-def local_addresses(count):
-    return [f"localhost:{port}" for port in free_ports(count)]
-
-
 @pytest.mark.slow
 def test_all_wait_for_the_last(monkeypatch, caplog):
     monkeypatch.setattr(multi_host, "_SECONDS_BETWEEN_LINES", 0)
     caplog.set_level("INFO")
-    addresses, returned = local_addresses(3), {}
-    first = [begin(addresses, own, returned) for own in (0, 2)]
-    time.sleep(1)
-    assert not returned
-    said = caplog.messages[-1]
-    assert f"waiting for host 1 ({addresses[1]}: " in said
-    assert "Connection refused" in said
-    came = time.monotonic()
-    for thread in [*first, begin(addresses, 1, returned)]:
-        thread.join(20)
-    assert sorted(returned) == [0, 1, 2] and min(returned.values()) > came
+    addresses = local_addresses(3)
+    places = [("127.0.0.1", int(address.rpartition(":")[2])) for address in addresses]
+    given = dict(target=multi_host.wait_for_all, args=(addresses, 0), daemon=True)
+    waiting = threading.Thread(**given)
+    with socket.create_server(places[2]):
+        waiting.start()
+        time.sleep(1)
+        said = caplog.messages[-1]
+        assert waiting.is_alive() and f"waiting for host 1 ({addresses[1]}: " in said
+        assert "Connection refused" in said and "host 2" not in said
+        socket.create_connection(places[0]).close()  # others find it meanwhile
+        with socket.create_server(places[1]):
+            waiting.join(20)
+            assert not waiting.is_alive()
 
 
 def test_a_taken_port_is_one_line():
     with socket.create_server(("", 0)) as other:
-        port = other.getsockname()[1]
-        with pytest.raises(
-            UserError,
-            match=f"^TF_CONFIG: found localhost:{port}: .*, expected a port that is free here",
-        ):
-            multi_host.wait_for_all([f"localhost:{port}", "localhost:1"], 0)
-
-
-def start_one(place, name, addresses, index, **changes):
-    cluster = {
-        "cluster": {"worker": addresses},
-        "task": {"type": "worker", "index": index},
-    }
-    environment = {"PYTHONUNBUFFERED": "1", "TF_CONFIG": json.dumps(cluster)}
-    return start(place, name, environment, num_hosts=2, **changes)
+        taken = f"localhost:{other.getsockname()[1]}"
+        with pytest.raises(UserError, match=f"^TF_CONFIG: found {taken}: .*, expected"):
+            multi_host.wait_for_all([taken, "localhost:1"], 0)
 
 
 @pytest.mark.slow
 def test_a_waiting_host_hears_signals(place):
-    host = start_one(place, "waiting", local_addresses(2), 1)
+    host = start_host(place, "waiting", local_addresses(2), 1)
     line = host.stdout.readline()
     assert line.endswith("waiting until all of them are there\n"), line
     time.sleep(0.5)
@@ -274,19 +229,12 @@ def test_a_waiting_host_hears_signals(place):
 @pytest.mark.slow
 def test_hosts_with_other_settings_end(place):
     """After one step, of a run that has nothing to compare with before."""
-    addresses = local_addresses(2)
-    how = [dict(learning_rate=0.01 + index, save_steps=1) for index in range(2)]
-    hosts = [
-        start_one(place, "differ", addresses, index, **how[index]) for index in range(2)
-    ]
+    addresses, hosts = local_addresses(2), []
+    for index in range(2):
+        how = dict(learning_rate=0.01 + index, save_steps=1)
+        hosts.append(start_host(place, "differ", addresses, index, **how))
     printed = [host.communicate(timeout=120)[0] for host in hosts]
-    assert (
-        printed[1]
-        .rstrip()
-        .endswith(
-            "learning_rate is 1.01, not 0.01, expected the same command as on the first one"
-        )
-    ), printed
+    assert "learning_rate is 1.01, not 0.01, expected the same" in printed[1], printed
     assert not list((place / "differ").glob("model.ckpt-*"))
 
 
@@ -325,8 +273,6 @@ multi_host.connect(0)
 @pytest.mark.slow
 def test_a_host_lost_while_they_are_connected_ends_the_program():
     """TensorFlow would wait for it without end, deaf to signals."""
-    begun = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-c", _STUCK], cwd=ROOT, text=True, stderr=subprocess.PIPE
-    )
-    assert done.returncode == 1 and time.monotonic() - begun < 50, done.stderr
+    program = [sys.executable, "-c", _STUCK]
+    done = subprocess.run(program, cwd=ROOT, stderr=subprocess.PIPE, timeout=50)
+    assert done.returncode == 1, done.stderr

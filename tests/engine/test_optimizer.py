@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-from helpers.golden import assert_close, constants, load, pretraining_losses
+from helpers.golden import assert_close, load, pretraining_losses
 from helpers.paths import GOLDEN
 
 import xlnet
@@ -30,6 +30,12 @@ def settings_of(reference):
     )
 
 
+def constant_rate(rate, **others):
+    return OptimizationSettings(
+        learning_rate=rate, train_steps=10, decay_method="constant", **others
+    )
+
+
 def variables_of(values):
     return {
         name: tf.get_variable(name, initializer=tf.constant(value), use_resource=True)
@@ -42,12 +48,9 @@ def test_golden_trajectories(graph, golden, kind):
     case = golden("any.optimizer")
     step = tf.train.get_or_create_global_step()
     variables = variables_of({name: case["in/init/" + name] for name in NAMES})
-    gradients = {
-        name: tf.placeholder(tf.float32, variables[name].shape) for name in NAMES
-    }
-    train_op, scalars = optimizer.minimize(
-        settings_of(case.settings[kind]), [gradients[name] for name in NAMES], 2
-    )
+    gradients = [tf.placeholder(tf.float32, variables[name].shape) for name in NAMES]
+    settings = settings_of(case.settings[kind])
+    train_op, scalars = optimizer.minimize(settings, gradients, 2)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         if kind == "wd":
@@ -55,7 +58,7 @@ def test_golden_trajectories(graph, golden, kind):
             # that made these values the first update had the rate of step 1.
             session.run(step.assign(1))
         for i in range(6):
-            feed = {gradients[n]: case["in/grad/" + n][i] for n in NAMES}
+            feed = dict(zip(gradients, [case["in/grad/" + n][i] for n in NAMES]))
             values = session.run(scalars, feed)
             session.run(train_op, feed)
             assert_close(values["learning_rate"], case[f"out/{kind}/{i}/lr"], "rate")
@@ -69,10 +72,9 @@ def test_golden_pretraining_trajectory(graph, golden, config_name):
     """Twelve steps with memory carried from one to the next, half of the batch backward."""
     case = golden(config_name + ".trajectory")
     reference = case.settings
-    inputs = constants(case.group("in/0/"))
-    feeds = {
-        name: tf.placeholder(value.dtype, value.shape) for name, value in inputs.items()
-    }
+    feeds = {}
+    for name, value in case.group("in/0/").items():
+        feeds[name] = tf.placeholder(value.dtype, value.shape)
     config = xlnet.XLNetConfig(**reference["config"])
     recurrence = {name: reference[name] for name in ("mem_len", "reuse_len", "bi_data")}
     run = xlnet.RunConfig(False, False, False, 0.0, 0.0, **recurrence)
@@ -85,24 +87,20 @@ def test_golden_pretraining_trajectory(graph, golden, config_name):
     model = xlnet.XLNetModel(config, run, input_mask=None, mems=mems, **given)
     _, loss = pretraining_losses(model, feeds)
     tf.train.get_or_create_global_step()
-    train_op, scalars = optimizer.minimize(
+    settings, gradients = (
         settings_of(reference["optimizer"]),
         optimizer.gradients_of(loss),
-        config.n_layer,
     )
+    train_op, scalars = optimizer.minimize(settings, gradients, config.n_layer)
     weights = {v.op.name: v for v in tf.trainable_variables()}
     step = dict(scalars, loss=loss, memory=model.get_new_memory(), update=train_op)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        load(
-            session,
-            {variable: case["var/" + name] for name, variable in weights.items()},
-        )
+        load(session, {v: case["var/" + name] for name, v in weights.items()})
         memory = [np.zeros(mem.shape.as_list(), np.float32) for mem in mems]
         for i in range(12):
-            feed = {
-                feeds[name]: value for name, value in case.group(f"in/{i}/").items()
-            }
+            given = case.group(f"in/{i}/")
+            feed = {feeds[name]: value for name, value in given.items()}
             feed.update(zip(mems, memory))
             values = session.run(step, feed)
             memory = values["memory"]
@@ -114,22 +112,16 @@ def test_golden_pretraining_trajectory(graph, golden, config_name):
 
 
 def run_steps(settings, values, gradients, n_layer, steps=3):
-    """Final values after `steps` updates with constant gradients, of EMAs too."""
-    variables = variables_of(values)
+    """Final values after `steps` updates with constant gradients, of slots too."""
+    variables_of(values)
     tf.train.get_or_create_global_step()
-    train_op, _ = optimizer.minimize(
-        settings,
-        [tf.constant(gradients[name]) for name in values],
-        n_layer,
-    )
+    constants = [tf.constant(gradients[name]) for name in values]
+    train_op, _ = optimizer.minimize(settings, constants, n_layer)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         for _ in range(steps):
             session.run(train_op)
-        averages = {
-            v.op.name: v for v in tf.global_variables() if "/average" in v.op.name
-        }
-        return session.run(dict(variables, **averages))
+        return session.run({v.op.name: v for v in tf.global_variables()})
 
 
 # One has a layer norm of its own.
@@ -154,10 +146,8 @@ def test_all_variables_of_a_checkpoint_move_as_the_rules_say(graph, legacy):
     names += OF_OUTPUT_LAYERS
     values = {name: random.randn(3).astype(np.float32) for name in names}
     gradients = {name: random.randn(3).astype(np.float32) for name in names}
-    settings = OptimizationSettings(
-        learning_rate=0.01,
-        train_steps=10,
-        decay_method="constant",
+    settings = constant_rate(
+        0.01,
         weight_decay=0.1,
         clip=5.0,
         adam_epsilon=1e-6,
@@ -181,13 +171,10 @@ def test_all_variables_of_a_checkpoint_move_as_the_rules_say(graph, legacy):
         m = v = mean = 0.0
         for t in range(1, 4):
             m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
-            by_m, by_v = (m, v) if legacy else (m / (1 - 0.9**t), v / (1 - 0.999**t))
-            step = by_m / (
-                np.sqrt(by_v) + (1e-6 if legacy else 1e-6 / np.sqrt(1 - 0.999**t))
-            )
-            weight = weight - 0.01 * share * (
-                step + 0.1 * weight * bool(DECAYS.search(name))
-            )
+            of_m, of_v = (1, 1) if legacy else (1 - 0.9**t, 1 - 0.999**t)
+            step = m / of_m / (np.sqrt(v / of_v) + 1e-6 / np.sqrt(of_v))
+            decay = 0.1 * weight * bool(DECAYS.search(name))
+            weight = weight - 0.01 * share * (step + decay)
             mean = 0.9 * mean + 0.1 * weight
         # 1 - 0.999 has an error of 5e-5 in float32; one decay more or less is 1e-3.
         assert_close(final[name], weight, name, rtol=1e-4)
@@ -200,78 +187,49 @@ def test_a_weight_decays_after_it_was_read(graph):
     with tf.control_dependencies([tf.numpy_function(lambda: time.sleep(0.5), [], [])]):
         loss = tf.reduce_sum(tf.square(weight.read_value()))
     tf.train.get_or_create_global_step()
-    train_op, _ = optimizer.minimize(
-        OptimizationSettings(
-            learning_rate=1.0, weight_decay=0.5, decay_method="constant"
-        ),
-        optimizer.gradients_of(loss),
-        1,
-    )
+    settings = constant_rate(1.0, weight_decay=0.5)
+    train_op, _ = optimizer.minimize(settings, optimizer.gradients_of(loss), 1)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         assert session.run([loss, train_op])[0] == 2
-        assert_close(
-            session.run(weight), [-0.5, -0.5], "weight", rtol=1e-5
-        )  # 1 - 0.5 - Adam's 1
+        # 1 - 0.5 - Adam's 1
+        assert_close(session.run(weight), [-0.5, -0.5], "weight", rtol=1e-5)
 
 
 def test_layers_that_are_frozen_count(graph):
     """They are no variables that are trained; the shares of the others stay what they are."""
-    values = {
-        f"model/transformer/layer_{layer}/ff/layer_1/kernel": np.zeros(2, np.float32)
-        for layer in (3, 4, 5)
-    }
-    settings = OptimizationSettings(
-        learning_rate=0.01,
-        train_steps=10,
-        decay_method="constant",
-        lr_layer_decay_rate=0.5,
-        clip=100.0,
-    )
-    final = run_steps(
-        settings, values, {name: np.ones(2, np.float32) for name in values}, 6, steps=1
-    )
-    assert_close(
-        [-value[0] / 0.01 for value in final.values()], [0.25, 0.5, 1.0], rtol=1e-4
-    )
+    names = [f"model/transformer/layer_{layer}/ff/kernel" for layer in (3, 4, 5)]
+    values = dict.fromkeys(names, np.zeros(2, np.float32))
+    gradients = dict.fromkeys(names, np.ones(2, np.float32))
+    settings = constant_rate(0.01, lr_layer_decay_rate=0.5, clip=100.0)
+    final = run_steps(settings, values, gradients, 6, steps=1)
+    changes = [-final[name][0] / 0.01 for name in names]
+    assert_close(changes, [0.25, 0.5, 1.0], rtol=1e-4)
 
 
-def test_gradients_that_are_not_valid_change_nothing(graph):
-    is_valid = tf.placeholder(tf.bool, [])
-    step = tf.train.get_or_create_global_step()
-    weight = variables_of({"kernel": np.ones(3, np.float32)})["kernel"]
-    settings = OptimizationSettings(weight_decay=0.1, ema_decay=0.9)
-    adam = optimizer.AdamW(settings, tf.constant(0.1), step, 1, is_valid)
-    train_op = adam.apply_gradients([(tf.ones([3]), weight)], global_step=step)
-    kept = [weight] + [adam.get_slot(weight, name) for name in adam.get_slot_names()]
-    assert len(kept) == 4
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        for _ in range(2):
-            session.run(train_op, {is_valid: True})
-        before = session.run(kept)
-        session.run(train_op, {is_valid: False})
-        np.testing.assert_array_equal(session.run(kept), before)
-
-
-def test_steps_that_overflow_are_not_counted(graph):
+def test_steps_that_overflow_change_nothing_and_are_not_counted(graph):
     """The update after three of them is a run's first: of a full step, and it is the average."""
     tf.train.get_or_create_global_step()
     scale = optimizer.LossScale()
     variables_of({"kernel": np.ones(2, np.float32)})
     gradient = tf.placeholder(tf.float32, [2])
-    settings = OptimizationSettings(
-        learning_rate=0.1, decay_method="constant", ema_decay=0.9
-    )
+    settings = constant_rate(0.1, weight_decay=0.1, ema_decay=0.9)
     train_op, _ = optimizer.minimize(settings, [gradient], 1, scale)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        for value in [np.inf] * 3 + [1e4]:
+
+        def found_after(value):
             session.run(train_op, {gradient: [value, -value]})
-        found = {v.op.name: session.run(v) for v in tf.global_variables()}
-    assert (found["global_step"], found[checkpoint.UPDATES]) == (4, 1)
-    assert_close(found["kernel"], [0.9, 1.1], rtol=1e-5)
-    np.testing.assert_array_equal(found["kernel/average"], found["kernel"])
+            return {v.op.name: session.run(v) for v in tf.global_variables()}
+
+        for value in [np.inf] * 3 + [1e4]:
+            found = found_after(value)
+        assert (found["global_step"], found[checkpoint.UPDATES]) == (4, 1)
+        assert_close(found["kernel"], [0.89, 1.09], rtol=1e-5)
+        np.testing.assert_array_equal(found["kernel/average"], found["kernel"])
+        after = found_after(np.inf)
+        for name in ("kernel", "kernel/Adam", "kernel/Adam_1", "kernel/average"):
+            np.testing.assert_array_equal(after[name], found[name], name)
 
 
 def test_variables_without_gradient_are_named(graph):
@@ -290,14 +248,12 @@ def test_micro_batches_have_the_gradients_of_the_whole_batch(graph):
             with tf.variable_scope("", reuse=tf.AUTO_REUSE):
                 w = tf.get_variable("w", [3], use_resource=True)
             losses = tf.reduce_sum(part["x"] * w, axis=1) ** 2
-            return tf.reduce_mean(losses), {
-                "losses": losses,
-                "row": first_row + tf.range(losses.shape.as_list()[0]),
-            }
+            row = first_row + tf.range(losses.shape.as_list()[0])
+            return tf.reduce_mean(losses), dict(losses=losses, row=row)
 
-    found = [
-        optimizer.loss_and_gradients(Run(), {"x": x}, 10, count) for count in (1, 2, 3)
-    ]
+    found = []
+    for count in (1, 2, 3):
+        found.append(optimizer.loss_and_gradients(Run(), {"x": x}, 10, count))
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         whole, *parts = session.run(found)

@@ -36,11 +36,10 @@ def test_nothing_is_remembered_past_the_start_of_a_stream(graph):
     """Neither NaN nor infinity, which times 0 are NaN."""
     config = types.SimpleNamespace(n_layer=1, d_model=1)
     store = recurrent_memory.Memory(config, 2, tf.constant([1, 0]))
+    new = tf.constant([[[[np.nan], [np.inf]]], [[[1.0], [2.0]]]])
     with tf.Session() as session:
         session.run(tf.local_variables_initializer())
-        session.run(
-            store.update(tf.constant([[[[np.nan], [np.inf]]], [[[1.0], [2.0]]]]))
-        )
+        session.run(store.update(new))
         assert session.run(store.value).ravel().tolist() == [0.0, 0.0, 1.0, 2.0]
 
 
@@ -54,7 +53,5 @@ def test_memories_of_another_batch_size_are_noted(folder, caplog):
     caplog.set_level("INFO", "xlnet")
     (folder / "memory-5-4.npy").unlink()
     assert not load(folder, 2, 0).any()
-    assert (
-        "have the shape [4, 2, 3, 4], those of this run [8, 2, 3, 4]"
-        in caplog.messages[0]
-    )
+    said = "have the shape [4, 2, 3, 4], those of this run [8, 2, 3, 4]"
+    assert said in caplog.messages[0]

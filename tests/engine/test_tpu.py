@@ -7,13 +7,13 @@ replicas and the update.
 import functools
 from unittest import mock
 
-import numpy as np
 import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from helpers import fake_tpu, gpu_steps
 from helpers.golden import assert_close
 from helpers.matmuls import function_graphs
+from helpers.pretraining import features, run_of
 from tensorflow.python.framework import kernels
 
 from xlnet.engine import optimizer
@@ -57,10 +57,10 @@ def traced(kind):
 
 def operations(graph):
     """Those of the chips, and of the functions that they call."""
-    inner = [
-        op for each in function_graphs(graph).values() for op in each.get_operations()
-    ]
-    return fake_tpu.operations(graph) + inner
+    found = fake_tpu.operations(graph)
+    for each in function_graphs(graph).values():
+        found += each.get_operations()
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -69,13 +69,12 @@ def in_xla():
     with tf.Graph().as_default(), tf.Session() as session:
         add = tf2.function(lambda x: x + 1.0, jit_compile=True, autograph=False)
         session.run(add(tf.zeros([])))
-    return lambda name: (
-        "XLA_CPU_JIT"
-        in {
-            kernel.device_type
-            for kernel in kernels.get_registered_kernels_for_op(name).kernel
-        }
-    )
+
+    def has_kernel(name):
+        registered = kernels.get_registered_kernels_for_op(name).kernel
+        return "XLA_CPU_JIT" in {kernel.device_type for kernel in registered}
+
+    return has_kernel
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -105,51 +104,30 @@ def compiled_step(*given):
 @pytest.mark.parametrize("recompute", (False, True))
 def test_its_loss_and_gradients_are_those_of_a_cpu(recompute):
     """In float32 and without dropout, compiled by XLA on a CPU."""
-    rows = 2
-    sizes = mock.patch.multiple(
-        gpu_steps, ROWS=rows, LENGTH=16, REUSED=8, MEMORY=12, SLOTS=5
-    )
 
     def results(device):
+        step = compiled_step if device == "tpu" else loss_and_gradients
+        found = []
+
+        def kept(*given):
+            found.append(step(*given))
+            return found[-1]
+
+        network = dict(dropout=0.0, dropatt=0.0, recompute=recompute)
         with (
             mock.patch.object(ops, "device_here", lambda: device),
+            mock.patch.object(optimizer, "loss_and_gradients", kept),
             tf.Graph().as_default(),
+            tf.Session() as session,
         ):
             tf.set_random_seed(1)
-            model, batch = gpu_steps.pretraining_model_and_batch(
-                dict(dropout=0.0, dropatt=0.0, recompute=recompute), {}
-            )
-            found = []
-            step = compiled_step if device == "tpu" else loss_and_gradients
+            tf.train.get_or_create_global_step()
+            run_of({}, network, dict(mem_len=12)).model_fn(features())
+            session.run(tf.global_variables_initializer())
+            session.run(tf.local_variables_initializer())
+            return session.run(found[-1][:2])
 
-            def kept(*given):
-                found.append(step(*given))
-                return found[-1]
-
-            with mock.patch.object(optimizer, "loss_and_gradients", kept):
-                model.model_fn(batch)
-            random = np.random.RandomState(0)
-            fed = {name: random.randint(0, 2, x.shape) for name, x in batch.items()}
-            fed["rank"] = np.stack([random.permutation(16) for _ in range(rows)])
-            fed["positions"] = np.stack(
-                [random.permutation(16)[:5] for _ in range(rows)]
-            )
-            fed["input_ids"] = random.randint(0, 50, [rows, 16])
-            fed["starts_stream"] = np.zeros([rows])
-            fed["weights"] = np.ones([rows, 5])
-            with tf.Session() as session:
-                session.run(
-                    [
-                        tf.global_variables_initializer(),
-                        tf.local_variables_initializer(),
-                    ]
-                )
-                return session.run(
-                    found[-1][:2], {batch[name]: fed[name] for name in batch}
-                )
-
-    with sizes:
-        (loss, gradients), (wanted_loss, wanted) = results("tpu"), results("cpu")
+    (loss, gradients), (wanted_loss, wanted) = results("tpu"), results("cpu")
     assert_close(loss, wanted_loss)
     for mine, other in zip(gradients, wanted):
         assert_close(mine, other)

@@ -106,36 +106,31 @@ def start(place, model_dir, environment=(), before=lambda: None, **changes):
     )
 
 
+def start_host(place, model_dir, addresses, index, **changes):
+    """A process, as one of the machines of these addresses would run it."""
+    task = {"type": "worker", "index": index}
+    cluster = {"cluster": {"worker": addresses}, "task": task}
+    environment = {"PYTHONUNBUFFERED": "1", "TF_CONFIG": json.dumps(cluster)}
+    return start(place, model_dir, environment, num_hosts=len(addresses), **changes)
+
+
 def start_hosts(place, model_dir, **changes):
     """Two processes, as two machines would run them."""
-    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
-    return [
-        start(
-            place,
-            model_dir,
-            {
-                "PYTHONUNBUFFERED": "1",
-                "TF_CONFIG": json.dumps(
-                    {
-                        "cluster": {"worker": addresses},
-                        "task": {"type": "worker", "index": i},
-                    }
-                ),
-            },
-            num_hosts=2,
-            **changes,
-        )
-        for i in range(2)
-    ]
+    addresses = local_addresses(2)
+    return [start_host(place, model_dir, addresses, i, **changes) for i in range(2)]
+
+
+def local_addresses(count):
+    return [f"127.0.0.1:{port}" for port in free_ports(count)]
 
 
 def free_ports(count):
     with contextlib.ExitStack() as stack:
-        sockets = [
-            stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-            for _ in range(count)
-        ]
-        return [s.getsockname()[1] for s in sockets]
+        ports = []
+        for _ in range(count):
+            server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            ports.append(server.getsockname()[1])
+        return ports
 
 
 def features():
