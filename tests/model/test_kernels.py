@@ -1,5 +1,8 @@
 """Each tuned kernel gives what its plain form says, in values and gradients, for random sizes."""
 
+import functools
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf2
@@ -32,9 +35,9 @@ def context(heads, width, **settings):
     return LayerContext(config, run, tf.constant([1, 2], tf.uint32))
 
 
-@laws
-@given(
-    form=st.sampled_from((*FORMS, "without shift")),
+# targets 0: the content stream.
+ATTENTION = st.builds(
+    types.SimpleNamespace,
     batch=st.integers(1, 3),
     heads=st.integers(1, 3),
     length=sizes,
@@ -47,58 +50,46 @@ def context(heads, width, **settings):
     causal=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_relative_attention(
-    form,
-    batch,
-    heads,
-    length,
-    memory,
-    targets,
-    width,
-    has_segments,
-    has_directions,
-    rows_alike,
-    causal,
-    seed,
-):
-    """targets 0: the content stream. Both directions; rows that see nothing attend to nothing."""
-    random = np.random.RandomState(seed)
+
+
+@laws
+@given(form=st.sampled_from((*FORMS, "without shift")), case=ATTENTION)
+def test_relative_attention(form, case):
+    """Both directions; rows that see nothing attend to nothing."""
+    random = np.random.RandomState(case.seed)
     draw = lambda *shape: random.randn(*shape).astype(np.float32)
+    batch, heads, width, length = case.batch, case.heads, case.width, case.length
+    targets, memory = case.targets, case.memory
     rows, num_keys = targets or length, memory + length
-    attn_type = "uni" if causal and not targets else "bi"
+    attn_type = "uni" if case.causal and not targets else "bi"
     segments = key_segments = None
-    if has_segments:
+    if case.has_segments:
         segments = random.randint(0, 3, [batch, rows])
         key_segments = random.randint(0, 3, [batch, num_keys])
-    masked = random.rand(batch, 1 if rows_alike else rows, num_keys) < 0.5
+    masked = random.rand(batch, 1 if case.rows_alike else rows, num_keys) < 0.5
     # Nobody may see keys to the right, whose distances are missing.
     if attn_type == "uni":
         ahead = np.arange(num_keys) > np.arange(length)[:, None] + memory
         masked = masked | ahead[None]
     first = random.randint(1, length + 1, [batch, targets]) if targets else None
-    sign = random.choice([-1.0, 1.0], [batch, 1, 1, 1]) if has_directions else None
+    sign = None
+    if case.has_directions:
+        sign = random.choice(np.float32([-1, 1]), [batch, 1, 1, 1])
 
-    def run(form):
-        def attention(q, k, v, kernel, r_w, r_r, *of_segments):
-            net = context(heads, width)
-            sinusoids = modeling.sinusoids_of(net, length, memory, attn_type)
-            direction = None if sign is None else tf.constant(sign, tf.float32)
-            mask = kernels.additive_mask(Mask(masked=tf.constant(masked)))
-            weights = attention_weights(r_w, r_r, *of_segments)
-            stream = Stream(mask, segments, key_segments, first)
-            if form == "without shift":
-                distances = kernels_tpu.Distances(kernel, *sinusoids, direction)
-                return kernels_tpu.relative_attention(
-                    q, k, v, distances, weights, stream
-                )
-            keys = modeling.position_keys(net, kernel, sinusoids, direction)
-            if form == "plain":
-                return modeling.relative_attention(q, k, v, keys, weights, stream)
-            return kernels_tuned.relative_attention(
-                form, q, k, v, keys, weights, stream
-            )
-
-        return attention
+    def attention(form, q, k, v, kernel, r_w, r_r, *of_segments):
+        net = context(heads, width)
+        sinusoids = modeling.sinusoids_of(net, length, memory, attn_type)
+        direction = None if sign is None else tf.constant(sign)
+        mask = kernels.additive_mask(Mask(masked=tf.constant(masked)))
+        weights = attention_weights(r_w, r_r, *of_segments)
+        others = weights, Stream(mask, segments, key_segments, first)
+        if form == "without shift":
+            distances = kernels_tpu.Distances(kernel, *sinusoids, direction)
+            return kernels_tpu.relative_attention(q, k, v, distances, *others)
+        keys = modeling.position_keys(net, kernel, sinusoids, direction)
+        if form == "plain":
+            return modeling.relative_attention(q, k, v, keys, *others)
+        return kernels_tuned.relative_attention(form, q, k, v, keys, *others)
 
     arrays = [
         draw(batch, heads, rows, width),
@@ -108,13 +99,19 @@ def test_relative_attention(
         draw(heads, 1, width),
         draw(heads, 1, width),
     ]
-    if has_segments:
+    if case.has_segments:
         arrays += [draw(heads, 1, width), draw(2, heads, 1, width)]
-    compare(run(form), run("plain"), arrays, rtol=2e-5)
+    ours = functools.partial(attention, form)
+    compare(ours, functools.partial(attention, "plain"), arrays, rtol=2e-5)
     if masked.all(axis=-1).any():
-        values = values_and_gradients(run(form), arrays)[0]
+        values = values_and_gradients(ours, arrays)[0]
         nothing = np.broadcast_to(masked.all(axis=-1)[:, None], values.shape[:3])
         assert not values[nothing].any()
+
+
+def random_arrays(seed, *shapes):
+    random = np.random.RandomState(seed)
+    return [random.randn(*shape).astype(np.float32) for shape in shapes]
 
 
 @laws
@@ -127,10 +124,8 @@ def test_relative_attention(
     seed=st.integers(0, 1000),
 )
 def test_feed_forward(form, shape, width, inner, activation, seed):
-    random = np.random.RandomState(seed)
-    arrays = []
-    for size in ((*shape, width), (width, inner), [inner], (inner, width), [width]):
-        arrays.append(random.randn(*size).astype(np.float32))
+    shapes = (*shape, width), (width, inner), [inner], (inner, width), [width]
+    arrays = random_arrays(seed, *shapes)
 
     def ours(x, kernel, bias, *outer):
         return kernels_tuned.feed_forward(form, x, (kernel, bias), outer, activation)
@@ -146,10 +141,7 @@ def test_feed_forward(form, shape, width, inner, activation, seed):
     shape=st.tuples(sizes, sizes), width=st.integers(3, 8), seed=st.integers(0, 1000)
 )
 def test_layer_norm(shape, width, seed):
-    random = np.random.RandomState(seed)
-    arrays = []
-    for size in ((*shape, width), [width], [width]):
-        arrays.append(random.randn(*size).astype(np.float32))
+    arrays = random_arrays(seed, (*shape, width), [width], [width])
     compare(kernels_tuned.layer_norm, kernels.layer_norm, arrays, rtol=1e-4)
 
 
@@ -176,19 +168,16 @@ def test_dropout_is_a_function_of_its_seed(graph, form):
 @pytest.mark.parametrize("form", FORMS)
 def test_dropout_is_that_of_the_batch_element(graph, form):
     """The second of two examples has the same alone, as the second of the batch, in each kernel."""
-    random = np.random.RandomState(0)
-    q, k, v = (tf.constant(random.randn(2, 2, 20, 4), tf.float32) for _ in range(3))
-    k_r = tf.constant(random.randn(1, 2, 40, 4), tf.float32)
-    kernel = tf.constant(random.randn(4, 4), tf.float32)
+    q, k, v = map(tf.constant, random_arrays(0, *[(2, 2, 20, 4)] * 3))
+    k_r, kernel = map(tf.constant, random_arrays(1, (1, 2, 40, 4), (4, 4)))
     zeros = tf.zeros([2, 1, 4])
     weights, dense = attention_weights(zeros, zeros), (kernel, zeros[0, 0])
 
     def outputs(index):
         drops = Dropout(0.5, tf.constant([1, 2]), tf.constant(7 + index))
         x, y, z = q[index:], k[index:], v[index:]
-        heads = kernels_tuned.relative_attention(
-            form, x, y, z, k_r, weights, Stream(), drops
-        )
+        inputs = x, y, z, k_r, weights, Stream()
+        heads = kernels_tuned.relative_attention(form, *inputs, drops)
         fed = kernels_tuned.feed_forward(form, x[:, 0], dense, dense, "gelu", drops)
         return [heads[-1], fed[-1], kernels_tuned.dropout(form, z, drops)[-1]]
 
@@ -197,31 +186,32 @@ def test_dropout_is_that_of_the_batch_element(graph, form):
             assert_close(both, second)
 
 
+def compare_gradients(keep, ours, plain, inputs):
+    """Compares two tensors, and the gradients of a random sum of each; returns what is kept."""
+    (weight,) = random_arrays(2, ours.shape.as_list())
+    fetches = [[y] + tf.gradients(y * weight, inputs) for y in (ours, plain)]
+    with tf.Session() as session:
+        kept, fetched = session.run([keep, fetches])
+    for mine, wanted in zip(*fetched):
+        assert_close(mine, wanted)
+    return kept
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_dropped_probabilities_have_the_gradient_of_their_mask(graph, form):
     """With values that tell the keys apart, dropout is read off the output and held fixed."""
-    random = np.random.RandomState(0)
-    q, k, k_r = (tf.constant(random.randn(2, 3, n, 4), tf.float32) for n in (5, 6, 11))
+    shapes = [(2, 3, number, 4) for number in (5, 6, 11)]
+    q, k, k_r = map(tf.constant, random_arrays(0, *shapes))
     v = tf.tile(tf.eye(6)[None, None], [2, 3, 1, 1])
-    biases = [tf.constant(random.randn(3, 1, 4), tf.float32) for _ in range(2)]
-    weight = tf.constant(random.randn(2, 3, 5, 6), tf.float32)
+    biases = list(map(tf.constant, random_arrays(1, (3, 1, 4), (3, 1, 4))))
 
     inputs = q, k, v, k_r, attention_weights(*biases), Stream()
     drops = Dropout(0.5, tf.constant([1, 2]))
     ours = kernels_tuned.relative_attention(form, *inputs, drops)
     keep = tf.stop_gradient(tf.cast(ours > 0, tf.float32))
     plain = modeling.relative_attention(*inputs) * keep * 2.0
-    with tf.Session() as session:
-        kept = session.run(keep)
-        ours, plain = session.run(
-            [
-                [y] + tf.gradients(y * weight, [q, k, k_r, *biases])
-                for y in (ours, plain)
-            ]
-        )
+    kept = compare_gradients(keep, ours, plain, [q, k, k_r, *biases])
     assert 0 < kept[0].mean() < 1 and (kept[0] != kept[1]).any()
-    for mine, wanted in zip(ours, plain):
-        assert_close(mine, wanted)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -229,19 +219,12 @@ def test_dropped_activations_have_the_gradient_of_their_mask(graph, form):
     """With one unit a row of the kernel, dropout is read off the output and held fixed."""
     x = tf.constant(np.random.RandomState(0).rand(2, 100, 6) + 1.0, tf.float32)
     outer, zeros = tf.constant(np.diag(np.arange(1.0, 7.0)), tf.float32), tf.zeros([6])
-    weight = tf.constant(np.random.RandomState(1).randn(2, 100, 6), tf.float32)
     inner, drops = (tf.eye(6), tf.zeros([6])), Dropout(0.5, tf.constant([1, 2]))
     ours = kernels_tuned.feed_forward(form, x, inner, (outer, zeros), "gelu", drops)
     keep = tf.stop_gradient(tf.cast(ours > 0, tf.float32))
     plain = tf.tensordot(kernels.gelu(x) * keep * 2.0, outer, 1) + zeros
-    with tf.Session() as session:
-        kept = session.run(keep)
-        ours, plain = session.run(
-            [[y] + tf.gradients(y * weight, [x, outer, zeros]) for y in (ours, plain)]
-        )
+    kept = compare_gradients(keep, ours, plain, [x, outer, zeros])
     assert 0.4 < kept.mean() < 0.6
-    for mine, wanted in zip(ours, plain):
-        assert_close(mine, wanted)
 
 
 # ---- precision ----
@@ -254,10 +237,11 @@ def test_activations_of_large_numbers_in_float16(form, activation):
     x = np.array([-60000.0, -256.0, -30.0, 30.0, 256.0, 300.0, 60000.0], np.float16)
     x = x.reshape(1, 7, 1)
     one, zero = np.ones([1, 1], np.float16), np.zeros([1], np.float16)
-    value, gradient, *_ = values_and_gradients(
-        lambda x, *dense: kernels_tuned.feed_forward(form, x, dense, dense, activation),
-        [x, one, zero],
-    )
+
+    def feed_forward(x, *dense):
+        return kernels_tuned.feed_forward(form, x, dense, dense, activation)
+
+    value, gradient, *_ = values_and_gradients(feed_forward, [x, one, zero])
     weight = np.random.RandomState(1).randn(1, 7, 1).astype(np.float16)
     np.testing.assert_array_equal(value, np.maximum(x, 0))
     np.testing.assert_array_equal(gradient, np.where(x > 0, weight, 0))

@@ -10,6 +10,8 @@ import pytest
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from helpers import triton_on_numpy
+from helpers.golden import constants
+from helpers.kernel_laws import attention_weights
 from helpers.pretraining import losses_of_steps, run_of
 
 from xlnet.engine.devices import Devices
@@ -73,9 +75,8 @@ def inputs_of(case, by_example=False, blind=False, of_all=False):
     arrays["key_rank"] = np.concatenate([of_memory, rank], axis=1)
     arrays["query_rank"] = rank + (rank < 0)
     if targets:
-        positions = np.stack(
-            [np.sort(rng.permutation(length)[:targets]) for _ in range(batch)]
-        )
+        positions = [np.sort(rng.permutation(length)[:targets]) for _ in range(batch)]
+        positions = np.stack(positions)
         arrays["first_distance_index"] = length - positions
         arrays["query_rank"] = np.take_along_axis(rank + (rank < 0), positions, 1)
         if blind:
@@ -101,9 +102,8 @@ def on_numpy(worker, monkeypatch):
         def call(*arrays):
             return worker.run(name, grid, arrays, specs, constants)
 
-        results = tf.numpy_function(
-            call, list(inputs), [spec.dtype for spec in outputs]
-        )
+        dtypes = [spec.dtype for spec in outputs]
+        results = tf.numpy_function(call, list(inputs), dtypes)
         for result, spec in zip(results, outputs):
             result.set_shape(spec.shape)
         return list(results)
@@ -126,19 +126,13 @@ def test_fused_attention_is_the_plain_form(name, on_numpy, monkeypatch):
     rate = case[7]
     arrays = inputs_of(case, **case[6])
     with tf.Graph().as_default(), tf.Session() as session:
-        tensors = {key: tf.constant(value) for key, value in arrays.items()}
-        weights = kernels.Weights(
-            *[None] * 5,
-            *(tensors[key] for key in ("r_w", "r_r", "r_s", "seg_embed")),
-            *[None] * 4,
-        )
-        drops = (
-            Dropout(rate, tf.constant([99 << 32 | 5], tf.uint64), 3)
-            if rate
-            else Dropout()
-        )
+        tensors = constants(arrays)
         names = ("q", "k", "v", "k_r", "r_w", "r_r", "r_s", "seg_embed")
         differentiated = [tensors[name] for name in names]
+        weights = attention_weights(*differentiated[4:])
+        drops = Dropout()
+        if rate:
+            drops = Dropout(rate, tf.constant([99 << 32 | 5], tf.uint64), 3)
         results = []
         # The plain form has the dropout mask of the programs.
         monkeypatch.setattr(
@@ -146,19 +140,14 @@ def test_fused_attention_is_the_plain_form(name, on_numpy, monkeypatch):
         )
         fused = functools.partial(kernels_gpu.relative_attention, (9, 0))
         for attention in (modeling.relative_attention, fused):
-            output = attention(
-                *(tensors[key] for key in ("q", "k", "v", "k_r")),
-                weights,
-                stream_of(tensors, attention is fused),
-                drops,
-            )
+            stream = stream_of(tensors, attention is fused)
+            output = attention(*differentiated[:4], weights, stream, drops)
             gradients = tf.gradients(output, differentiated, tensors["d_output"])
             results.append(session.run([output, *gradients]))
     for plain, fused in zip(*results):
         assert np.isfinite(fused).all()
-        np.testing.assert_allclose(
-            fused, plain, rtol=1e-4, atol=1e-4 * np.abs(plain).max()
-        )
+        bound = 1e-4 * np.abs(plain).max()
+        np.testing.assert_allclose(fused, plain, rtol=1e-4, atol=bound)
 
 
 @pytest.mark.slow
@@ -212,14 +201,11 @@ SIZES = kernels_gpu._Sizes(
 def test_programs_compile_for_an_h100(name, in_tile):
     """To PTX of tensor cores of that GPU, with as many parameters as are passed, or more."""
     half, integer, single = "*bf16", "*i32", "*fp32"
-    types = [*[half] * 6, single, *[integer] * 6]
-    if name == "forward":
-        types += [half, single]
-    else:
-        types += [half, single, half, half, single, *[half] * 3]
-    program, num_parameters = kernels_gpu.compiled(
-        name, tuple(types), SIZES._replace(IN_TILE=in_tile), (9, 0)
-    )
+    types = (*[half] * 6, single, *[integer] * 6, half, single)
+    if name == "backward":
+        types += (half, half, single, half, half, half)
+    sizes = SIZES._replace(IN_TILE=in_tile)
+    program, num_parameters = kernels_gpu.compiled(name, types, sizes, (9, 0))
     assert ".target sm_90a" in program["kernel_data"]
     assert "wgmma.mma_async" in program["kernel_data"]
     assert num_parameters >= len(types)

@@ -1,18 +1,18 @@
 """Golden parity of the network, its heads and its documented API; laws of its parts."""
 
 import contextlib
-import glob
-import os
 
 import numpy as np
 import pytest
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from helpers.golden import assert_close, constants, load, pretraining_losses
-from helpers.networks import sizes
+from helpers.matmuls import function_graphs
 from helpers.paths import GOLDEN
-from helpers.pretraining import features, run_of
+from helpers.pretraining import TINY, features, losses_of_steps, run_of
 
 import xlnet
+from xlnet.engine.devices import Devices
 from xlnet.model import heads, kernels_tuned, modeling, ops
 from xlnet.support.errors import UserError
 from xlnet.tasks.contract import LossOptions
@@ -27,46 +27,30 @@ RUN = dict(
 
 def files(kind, quick):
     """Names of golden files; those that do not end as `quick` are slow."""
-    names = sorted(
-        os.path.basename(path)[:-4]
-        for config in CONFIGS
-        for path in glob.glob(str(GOLDEN / (f"{config}.{kind}.*.npz")))
-    )
-    return [
-        name if name.endswith(quick) else pytest.param(name, marks=pytest.mark.slow)
-        for name in names
-    ]
-
-
-def load_and_run(case, fetches):
-    """Runs `fetches` with the golden weights; checks that exactly these variables exist."""
-    weights = case.group("var/")
-    variables = {v.op.name: v for v in tf.global_variables()}
-    assert {n: tuple(v.shape.as_list()) for n, v in variables.items()} == {
-        n: w.shape for n, w in weights.items()
-    }
-    with tf.Session() as session:
-        load(session, {variable: weights[name] for name, variable in variables.items()})
-        return session.run(fetches)
-
-
-def gradients_of(loss, names):
-    by_name = {v.op.name: v for v in tf.trainable_variables()}
-    gradients = tf.gradients(loss, [by_name[name] for name in names])
-    assert all(g is not None for g in gradients), [
-        n for n, g in zip(names, gradients) if g is None
-    ]
-    return {name: tf.convert_to_tensor(g) for name, g in zip(names, gradients)}
+    cases = []
+    for path in sorted(GOLDEN.glob(f"*.{kind}.*.npz")):
+        marks = () if path.stem.endswith(quick) else pytest.mark.slow
+        cases.append(pytest.param(path.stem, marks=marks))
+    return cases
 
 
 def check(case, fetches, loss, rtol=1e-5):
-    """Compares `fetches` with out/ and the gradients of `loss`, to `rtol`, with out/grad/."""
-    wanted = case.group("out/grad/")
-    gradients = gradients_of(loss, wanted) if wanted else {}
-    values, gradients = load_and_run(case, (fetches, gradients))
+    """Compares `fetches` with out/ and the gradients of `loss`, to `rtol`, with out/grad/; all with
+    the golden weights, which are exactly the variables of the graph."""
+    weights, wanted = case.group("var/"), case.group("out/grad/")
+    variables = {v.op.name: v for v in tf.global_variables()}
+    shapes = {name: weight.shape for name, weight in weights.items()}
+    assert {n: tuple(v.shape.as_list()) for n, v in variables.items()} == shapes
+    gradients = []
+    if wanted:
+        gradients = tf.gradients(loss, [variables[name] for name in wanted])
+        gradients = list(map(tf.convert_to_tensor, gradients))
+    with tf.Session() as session:
+        load(session, {variable: weights[name] for name, variable in variables.items()})
+        values, gradients = session.run([fetches, gradients])
     for name, value in values.items():
         assert_close(value, case["out/" + name], name)
-    for name, value in gradients.items():
+    for name, value in zip(wanted, gradients):
         assert_close(value, wanted[name], "gradient of " + name, rtol)
 
 
@@ -74,10 +58,8 @@ def check(case, fetches, loss, rtol=1e-5):
     params=(
         "training",
         "plain",
-        *(
-            pytest.param(name, marks=pytest.mark.slow)
-            for name in ("inference", "training in loops")
-        ),
+        pytest.param("inference", marks=pytest.mark.slow),
+        pytest.param("training in loops", marks=pytest.mark.slow),
     )
 )
 def is_training(request, monkeypatch):
@@ -98,20 +80,17 @@ def test_finetuning_forward_and_summaries(graph, golden, name, is_training):
     )
     inputs = constants(case.group("in/"))
     model = xlnet.XLNetModel(config, run, **inputs)
-    fetches = {"sequence_output": model.get_sequence_output()}
-    with tf.variable_scope("model"):
-        for kind in ("last", "first", "mean", "attn"):
-            fetches["summary_" + kind] = heads.summarize(
-                config,
-                run,
-                tf.transpose(model.get_sequence_output(), [1, 0, 2]),
-                summary_type=kind,
-                scope="summary_" + kind,
-                padding=tf.transpose(inputs["input_mask"]) if kind == "attn" else None,
-            )
-    loss = 0.01 * tf.reduce_sum(fetches["sequence_output"] ** 2) + tf.reduce_sum(
-        fetches["summary_last"]
-    )
+    sequence = model.get_sequence_output()
+    fetches = {"sequence_output": sequence}
+    by_example = config, run, tf.transpose(sequence, [1, 0, 2])
+    for kind in ("last", "first", "mean", "attn"):
+        name = "summary_" + kind
+        how = dict(summary_type=kind, scope=name)
+        if kind == "attn":
+            how["padding"] = tf.transpose(inputs["input_mask"])
+        with tf.variable_scope("model"):
+            fetches[name] = heads.summarize(*by_example, **how)
+    loss = 0.01 * tf.reduce_sum(sequence**2) + tf.reduce_sum(fetches["summary_last"])
     check(case, fetches, loss)
 
 
@@ -128,16 +107,12 @@ def test_pretraining_two_streams(graph, golden, name, is_training):
         traced_once=is_training,
         **dict(RUN, is_training=is_training),
     )
-    mems = tensors.pop("mems", None)
+    if "mems" in tensors:
+        tensors["mems"] = tf.unstack(tensors["mems"])
     for name in ("target", "target_mask"):
         tensors.pop(name, None)
-    model = xlnet.XLNetModel(
-        xlnet.XLNetConfig(**settings["config"]),
-        run,
-        input_mask=None,
-        mems=None if mems is None else tf.unstack(mems),
-        **tensors,
-    )
+    config = xlnet.XLNetConfig(**settings["config"])
+    model = xlnet.XLNetModel(config, run, input_mask=None, **tensors)
     losses, total = pretraining_losses(model, inputs)
     fetches = {
         "sequence_output": model.get_sequence_output(),
@@ -153,13 +128,11 @@ def test_pretraining_two_streams(graph, golden, name, is_training):
 def test_causal_transformer_xl(graph, golden, name):
     case = golden(name)
     settings = case.settings
-    run = xlnet.RunConfig(
-        mem_len=settings["mem_len"], same_length=settings["same_length"], **RUN
-    )
+    lengths = {name: settings[name] for name in ("mem_len", "same_length")}
     with tf.variable_scope("model"):
         outputs = modeling.transformer_xl(
             xlnet.XLNetConfig(**settings["config"]),
-            run,
+            xlnet.RunConfig(**lengths, **RUN),
             attn_type=settings["attn_type"],
             input_ids=tf.constant(case["in/input_ids"].T),
             mems=tf.unstack(tf.constant(case["in/mems"].transpose(0, 2, 1, 3))),
@@ -182,10 +155,8 @@ def test_heads(graph, golden, config_name, kind_name):
     inputs = constants(case.group("in/"))
     choices = case["out/logits"].shape[1] if kind_name == "multiple_choice" else 1
     length = case["in/input_ids"].shape[1] // choices
-    ids, segments, padding = (
-        tf.reshape(inputs[key], [-1, length])
-        for key in ("input_ids", "segment_ids", "input_mask")
-    )
+    keys = "input_ids", "segment_ids", "input_mask"
+    ids, segments, padding = (tf.reshape(inputs[key], [-1, length]) for key in keys)
     with tf.variable_scope("model"):
         sequence = modeling.transformer_xl(
             config, run, input_ids=ids, seg_ids=segments, mask=padding[:, None] > 0
@@ -204,12 +175,9 @@ def test_heads(graph, golden, config_name, kind_name):
     total = tf.reduce_mean(loss)
     # Gradients of choices cancel, the more the more alike the choices are, and what is left has
     # more rounding than elsewhere: 7e-6 with TensorFlow 2.18, up to 1.25e-5 with 2.21.
-    check(
-        case,
-        {"logits": logits, "per_example_loss": loss, "total_loss": total},
-        total,
-        rtol=2e-5 if kind_name == "multiple_choice" else 1e-5,
-    )
+    rtol = 2e-5 if kind_name == "multiple_choice" else 1e-5
+    fetches = {"logits": logits, "per_example_loss": loss, "total_loss": total}
+    check(case, fetches, total, rtol)
 
 
 @pytest.mark.parametrize("mode", ("train", "predict"))
@@ -229,37 +197,26 @@ def test_heads_of_spans(graph, golden, config_name, mode):
     head = TASKS["squad2"].with_options(start_n_top=3, end_n_top=4)
     nn = heads.HeadBuilder(run, "", sequence, inputs["input_mask"], None)
     is_training = mode == "train"
-    outputs = head.beams(
-        nn,
-        inputs["p_mask"],
-        inputs["cls_index"],
-        None if is_training else 3,
-        inputs.get("start_positions", tf.zeros([3], tf.int32)),
-    )
+    count = None if is_training else 3
+    starts = inputs.get("start_positions", tf.zeros([3], tf.int32))
+    outputs = head.beams(nn, inputs["p_mask"], inputs["cls_index"], count, starts)
+    fetches, total = {"cls_logits": outputs["cls_logits"]}, None
     if is_training:
-        loss = head.loss(nn, outputs, inputs, LossOptions())
-        total = tf.reduce_mean(loss)
-        names = ("start_log_probs", "end_log_probs", "cls_logits")
-        fetches = {name: outputs[name] for name in names}
-        check(case, dict(fetches, total_loss=total), total)
-        return
-    fetches = {"cls_logits": outputs["cls_logits"]}
-    for (
-        name
-    ) in "start_top_log_probs start_top_index end_top_log_probs end_top_index".split():
-        fetches[name] = tf.reshape(outputs[name], [3, -1])
-    check(case, fetches, None)
+        total = tf.reduce_mean(head.loss(nn, outputs, inputs, LossOptions()))
+        fetches["total_loss"] = total
+    for end in ("start", "end"):
+        kinds = ("log_probs",) if is_training else ("top_log_probs", "top_index")
+        for kind in kinds:
+            found = outputs[f"{end}_{kind}"]
+            fetches[f"{end}_{kind}"] = tf.reshape(found, [3, -1])
+    check(case, fetches, total)
 
 
 # ---- laws of the parts ----
 
 
-def tiny(**changes):
-    return xlnet.XLNetConfig(
-        **dict(
-            dict(**sizes(layers=2, width=8, heads=2, inner=16), n_token=50), **changes
-        )
-    )
+def tiny():
+    return xlnet.XLNetConfig(**TINY, n_token=50)
 
 
 def test_no_gradient_reaches_an_earlier_window(graph):
@@ -284,9 +241,8 @@ def test_no_gradient_reaches_an_earlier_window(graph):
 @pytest.mark.parametrize("kind", ("last", "first", "mean"))
 def test_a_pooled_output_has_a_projection_unless_it_is_left_out(graph, kind):
     ids = tf.constant(np.random.RandomState(0).randint(0, 50, [6, 2]), tf.int32)
-    model = xlnet.XLNetModel(
-        tiny(), xlnet.RunConfig(init_std=0.5, **RUN), ids, ids % 2, None
-    )
+    run = xlnet.RunConfig(init_std=0.5, **RUN)
+    model = xlnet.XLNetModel(tiny(), run, ids, ids % 2, None)
     bare = model.get_pooled_out(kind, use_summ_proj=False)
     assert not [v for v in tf.global_variables() if "summary" in v.op.name]
     projected = model.get_pooled_out(kind)
@@ -358,23 +314,18 @@ def test_sizes_that_are_not_known_before(graph, has_slots, is_training):
         **dict(target_mapping=mapping) if has_slots else {},
     )
     run = xlnet.RunConfig(**dict(RUN, is_training=is_training, init_std=0.5))
-    fed = {
-        name: tf.placeholder(value.dtype, [None] * value.ndim)
-        for name, value in values.items()
-    }
-    sequences = [
-        xlnet.XLNetModel(tiny(), run, **inputs).get_sequence_output()
-        for inputs in (fed, {name: tf.constant(x) for name, x in values.items()})
-    ]
-    fetches = [
-        [x] + (tf.gradients(x**2, tf.trainable_variables()) if is_training else [])
-        for x in sequences
-    ]
+    fed, feed, fetches = {}, {}, []
+    for name, value in values.items():
+        fed[name] = tf.placeholder(value.dtype, [None] * value.ndim)
+        feed[fed[name]] = value
+    for inputs in (fed, constants(values)):
+        sequence = xlnet.XLNetModel(tiny(), run, **inputs).get_sequence_output()
+        fetches.append([sequence])
+        if is_training:
+            fetches[-1] += tf.gradients(sequence**2, tf.trainable_variables())
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        for mine, other in zip(
-            *session.run(fetches, {fed[name]: values[name] for name in fed})
-        ):
+        for mine, other in zip(*session.run(fetches, feed)):
             assert_close(mine, other, rtol=1e-5)
 
 
@@ -406,11 +357,9 @@ def test_precision_is_named(graph):
 
 
 def test_bi_data_needs_an_even_batch(graph):
-    run = xlnet.RunConfig(**dict(RUN, bi_data=True))
+    ids = tf.zeros([4, 3], tf.int32)
     with pytest.raises(ValueError, match="even batch size"):
-        xlnet.XLNetModel(
-            tiny(), run, tf.zeros([4, 3], tf.int32), tf.zeros([4, 3], tf.int32), None
-        )
+        xlnet.XLNetModel(tiny(), xlnet.RunConfig(bi_data=True, **RUN), ids, ids, None)
 
 
 def test_layers_take_the_kernels_of_the_device(graph, monkeypatch):
@@ -423,11 +372,42 @@ def test_layers_take_the_kernels_of_the_device(graph, monkeypatch):
         return form_of(device, *rest)
 
     monkeypatch.setattr(kernels_tuned, "form_of", noted)
-    monkeypatch.setattr(
-        kernels_tuned.tf2.config, "get_visible_devices", lambda kind: ["gpu:0"]
-    )
+    config = kernels_tuned.tf2.config
+    monkeypatch.setattr(config, "get_visible_devices", lambda kind: ["gpu:0"])
     with tf.device("/cpu:0"):
         training_step()
     assert len(chosen) > 2 and set(chosen) == {"cpu"}
     with pytest.raises(UserError, match="device: found 'CPU'"):
         xlnet.RunConfig(device="CPU", **RUN)
+
+
+# ---- layers computed again in the backward pass
+
+
+def with_dropout(objective, recompute=True, **how):
+    network = dict(dropout=0.4, dropatt=0.4, recompute=recompute, init_std=0.3)
+    return run_of({}, network, dict(mem_len=8, objective=objective), **how)
+
+
+@pytest.mark.parametrize("objective", ("permutation", "masked", "causal"))
+def test_layers_computed_again_have_their_numbers(objective):
+    """With the dropout masks of each layer, in losses and in gradients, by which later ones go."""
+    plain = losses_of_steps(with_dropout(objective, recompute=False))
+    again = losses_of_steps(with_dropout(objective))
+    np.testing.assert_allclose(again, plain, rtol=1e-6)
+    assert len(set(plain)) == 3
+
+
+def test_a_layer_is_computed_again_behind_a_barrier(graph, monkeypatch):
+    """Else XLA merges both runs of a layer, and keeps what the first one made."""
+    function = tf2.function
+    monkeypatch.setattr(
+        tf2, "function", lambda step, **how: function(step, autograph=False)
+    )
+    tf.train.get_or_create_global_step()
+    devices = Devices(None, xla=True)
+    with_dropout("permutation", devices=devices).model_fn(features())
+    types = []
+    for each in (graph, *function_graphs(graph).values()):
+        types += [op.type for op in each.get_operations()]
+    assert types.count("XlaOptimizationBarrier") == TINY["n_layer"]

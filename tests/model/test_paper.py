@@ -15,6 +15,7 @@ from xlnet.model import heads, modeling
 PAPER = paper_page.load()
 
 CASES = range(120 if os.environ.get("XLNET_TEST_ALL") else 12)
+PLAIN = dict(use_tpu=False, use_bfloat16=False, dropout=0.0, dropatt=0.0)
 RUNS = 3  # of one session: a network that writes out of bounds is right the first time
 
 
@@ -53,12 +54,10 @@ class Case:
     def inputs(self):
         """Arrays for `modeling.transformer_xl`, and the mask of each sequence over all keys."""
         random, shape = self.random, [self.batch, self.length]
-        mems = random.randn(
-            self.config.n_layer, self.batch, self.memory, self.config.d_model
-        )
-        hidden = np.random.RandomState(0).rand(self.batch, self.length, self.length) < (
-            0 if self.is_causal else 0.5
-        )
+        sizes = self.config.n_layer, self.batch, self.memory, self.config.d_model
+        mems = random.randn(*sizes)
+        hidden = np.random.RandomState(0).rand(*shape, self.length) < 0.5
+        hidden &= not self.is_causal
         arrays = dict(
             ids=random.randint(0, 11, shape),
             segments=random.randint(0, 3, shape),
@@ -67,34 +66,31 @@ class Case:
             mems=mems.astype(np.float32),
             hidden=hidden,
         )
-        masked = np.concatenate(
-            [np.zeros(shape + [self.memory], bool), hidden], axis=-1
-        )
+        of_memory = np.zeros(shape + [self.memory], bool)
+        masked = np.concatenate([of_memory, hidden], axis=-1)
         if self.is_causal:
-            ahead = (
-                np.arange(-self.memory, self.length) - np.arange(self.length)[:, None]
-            )
+            keys = np.arange(-self.memory, self.length)
+            ahead = keys - np.arange(self.length)[:, None]
             masked = masked | (ahead > 0) | (self.same_length & (ahead < -self.memory))
         return arrays, masked
 
     def expected(self, weights, arrays, masked):
         """(outputs [B,P or Q,D], new memories [L,B,M',D] before `mem_len` cuts them)."""
-        outputs, inputs = zip(
-            *(
-                PAPER.network(
-                    weights,
-                    self.config,
-                    arrays["ids"][b],
-                    masked[b],
-                    arrays["mems"][:, b],
-                    arrays["segments"][b] if self.has_segments else None,
-                    arrays["targets"][b] if self.targets else None,
-                    arrays["direction"][b],
-                    self.clamp_len,
-                )
-                for b in range(self.batch)
+        found = []
+        for b in range(self.batch):
+            one = PAPER.network(
+                weights,
+                self.config,
+                arrays["ids"][b],
+                masked[b],
+                arrays["mems"][:, b],
+                arrays["segments"][b] if self.has_segments else None,
+                arrays["targets"][b] if self.targets else None,
+                arrays["direction"][b],
+                self.clamp_len,
             )
-        )
+            found.append(one)
+        outputs, inputs = zip(*found)
         reused = np.stack(inputs, axis=1)[:, :, : self.reuse_len]
         return np.array(outputs), np.concatenate([arrays["mems"], reused], axis=2)
 
@@ -102,10 +98,7 @@ class Case:
         """`modeling.Outputs` of the tensors."""
         run = xlnet.RunConfig(
             is_training=self.is_training,
-            use_tpu=False,
-            use_bfloat16=False,
-            dropout=0.0,
-            dropatt=0.0,
+            **PLAIN,
             init_std=0.5,
             mem_len=self.mem_len,
             reuse_len=self.reuse_len,
@@ -132,27 +125,19 @@ class Case:
 def test_network_of_the_paper(graph, seed):
     case = Case(seed)
     rounds = [case.inputs() for _ in range(RUNS)]
-    tensors = {
-        name: tf.placeholder(value.dtype, value.shape)
-        for name, value in rounds[0][0].items()
-    }
+    tensors = {}
+    for name, value in rounds[0][0].items():
+        tensors[name] = tf.placeholder(value.dtype, value.shape)
     outputs = case.build(tensors)
     fetches = outputs.sequence, outputs.new_mems or []
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
-        weights = {
-            variable: case.random.randn(*value.shape) * 0.3
-            + variable.op.name.endswith("gamma")
-            for variable, value in zip(
-                tf.global_variables(), session.run(tf.global_variables())
-            )
-        }
-        for variable, value in weights.items():
-            variable.load(value, session)
-        by_name = {
-            variable.op.name.split("transformer/")[1]: value.astype(np.float32)
-            for variable, value in weights.items()
-        }
+        by_name = {}
+        for variable in tf.global_variables():
+            name = variable.op.name.split("transformer/")[1]
+            value = case.random.randn(*variable.shape.as_list()) * 0.3
+            by_name[name] = (value + name.endswith("gamma")).astype(np.float32)
+            variable.load(by_name[name], session)
         for arrays, masked in rounds:
             found, mems = session.run(
                 fetches, {tensors[name]: arrays[name] for name in arrays}
@@ -185,14 +170,12 @@ def test_losses_of_the_paper(graph):
     random = np.random.RandomState(0)
     table, bias = random.randn(11, 4), random.randn(11)
     g, tokens = random.randn(2, 3, 4), random.randint(0, 11, [2, 3])
-    found = heads.lm_loss(
-        tf.constant(g, tf.float32), tf.constant(tokens), tf.constant(table, tf.float32)
-    )
+    of_targets, of_table = (tf.constant(array, tf.float32) for array in (g, table))
+    found = heads.lm_loss(of_targets, tf.constant(tokens), of_table)
     with tf.Session() as session:
         session.run(tf.global_variables()[0].assign(bias.astype(np.float32)))
         found = session.run(found)
+    weights = {"word_embedding/lookup_table": table}
     for b in range(2):
-        wanted = PAPER.losses(
-            {"word_embedding/lookup_table": table}, bias, g[b], tokens[b]
-        )
+        wanted = PAPER.losses(weights, bias, g[b], tokens[b])
         assert_close(found[b], wanted, "losses", rtol=2e-6)

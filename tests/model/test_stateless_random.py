@@ -21,14 +21,11 @@ def finished(x):
 
 def drawn(*arguments):
     with tf.Graph().as_default(), tf.Session() as session:
-        return session.run(
-            [
-                stateless_random.hashed(
-                    shape, stateless_random.seed_of(*halves), first_row
-                )
-                for shape, halves, first_row in arguments
-            ]
-        )
+        fetches = []
+        for shape, halves, first_row in arguments:
+            seed = stateless_random.seed_of(*halves)
+            fetches.append(stateless_random.hashed(shape, seed, first_row))
+        return session.run(fetches)
 
 
 def test_it_is_the_hash_of_its_definition():
@@ -41,6 +38,7 @@ def test_it_is_the_hash_of_its_definition():
 
 
 HALVES = (0, 0), (7, 9), (2**32 - 1, 123456789), (5, 2**32 - 1), (2**31, 2**31 + 1)
+DRAWS = (stateless_random.hashed, stateless_random.uniform, stateless_random.bits16)
 
 
 @pytest.mark.parametrize("halves", HALVES)
@@ -49,18 +47,15 @@ def test_seeds_of_32_bits_have_the_same_bits(graph, halves):
 
     def drawn(dtype):
         seed = stateless_random.seed_of(*halves, dtype)
-        return [stateless_random.hashed([3, 5, 7], seed, 2)] + [
-            draw([3, 5, 7], seed, 2)
-            for draw in (stateless_random.uniform, stateless_random.bits16)
-        ]
+        return [draw([3, 5, 7], seed, 2) for draw in DRAWS]
 
-    compiled = tf2.function(
-        lambda: drawn(tf.uint32)[0], jit_compile=True, autograph=False
-    )
+    def compiled():
+        return drawn(tf.uint32)[0]
+
+    in_xla = tf2.function(compiled, jit_compile=True, autograph=False)()
+    fetches = [drawn(tf.uint64), drawn(tf.uint32), in_xla]
     with tf.Session() as session:
-        wide, narrow, in_xla = session.run(
-            [drawn(tf.uint64), drawn(tf.uint32), compiled()]
-        )
+        wide, narrow, in_xla = session.run(fetches)
     for one, other in zip(wide, narrow):
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(wide[0], in_xla)
@@ -68,21 +63,18 @@ def test_seeds_of_32_bits_have_the_same_bits(graph, halves):
 
 @pytest.mark.parametrize("dtype", (tf.uint32, tf.uint64))
 def test_each_number_folded_in_gives_another_seed(graph, dtype):
-    numbers = (-3, -2, 1, 2, 3, 11)
-    seeds = [stateless_random.seed_of(*halves, dtype) for halves in HALVES]
-    folded = [
-        stateless_random.hashed([8], stateless_random.fold_in(seed, number), 0)
-        for seed in seeds
-        for number in numbers
-    ]
+    numbers, folded = (-3, -2, 1, 2, 3, 11), []
+    for halves in HALVES:
+        seed = stateless_random.seed_of(*halves, dtype)
+        for number in numbers:
+            other = stateless_random.fold_in(seed, number)
+            folded.append(stateless_random.hashed([8], other, 0))
     with tf.Session() as session:
         found = session.run(folded)
-    assert len({tuple(each) for each in found}) == len(seeds) * len(numbers)
+    assert len({tuple(each) for each in found}) == len(HALVES) * len(numbers)
 
 
-@pytest.mark.parametrize(
-    "draw", (stateless_random.uniform, stateless_random.bits16, stateless_random.hashed)
-)
+@pytest.mark.parametrize("draw", DRAWS)
 def test_noise_belongs_to_rows(draw):
     """Rows 2 and 3 of four have the noise that they have alone, also by XLA, whose seed is fed: of
     constants it need not compute anything. It is uniform."""
@@ -98,13 +90,12 @@ def test_noise_belongs_to_rows(draw):
             one, other = session.run([plain, compiled], {seed: [value]})
             np.testing.assert_array_equal(one, other)
             assert len(np.unique(one)) > 100
-        whole, part, many = session.run(
-            [
-                draw([4, 3, 7], [1, 2], 0),
-                draw([2, 3, 7], [1, 2], tf.constant(2)),
-                draw([10, 10001], [3, 4], 0),
-            ]
+        whole, part = (
+            draw([4, 3, 7], [1, 2], 0),
+            draw([2, 3, 7], [1, 2], tf.constant(2)),
         )
+        many = draw([10, 10001], [3, 4], 0)
+        whole, part, many = session.run([whole, part, many])
     np.testing.assert_array_equal(part, whole[2:])
     many = many / {"f": 1.0, "H": 2.0**16, "I": 2.0**32}[many.dtype.char]
     assert 0 <= many.min() and many.max() < 1 and len(np.unique(many[:, :100])) > 970
@@ -112,15 +103,8 @@ def test_noise_belongs_to_rows(draw):
 
 
 # 590,000 numbers: a correlation has a standard error of 0.0013, a share of a tenth one of 0.0004.
-SHIFTS = dict(
-    other_seed=None,
-    next_row=(1, 0, 0, 0),
-    next_head=(0, 1, 0, 0),
-    next_query=(0, 0, 1, 0),
-    next_key=(0, 0, 0, 1),
-    next_query_and_key=(0, 0, 1, 1),
-    some_power_of_two=(0, 0, 32, 32),
-)
+# Rows, heads, queries and keys.
+SHIFTS = [*np.eye(4, dtype=int), (0, 0, 1, 1), (0, 0, 32, 32)]
 
 
 @pytest.mark.parametrize("halves", ((0, 0), (0, 1), (1, 0), (2**31, 2**32 - 1)))
@@ -129,11 +113,9 @@ def test_neighbours_have_nothing_in_common(halves):
     numbers, other = drawn((SHAPE, halves, 0), (SHAPE, (halves[0] ^ 1, halves[1]), 0))
     dropped = numbers < 0.1 * 2**32
     assert abs(dropped.mean() - 0.1) < 0.002
-    for name, shift in SHIFTS.items():
-        again = np.roll(numbers, shift, range(4)) if shift else other
+    for again in (other, *(np.roll(numbers, shift, range(4)) for shift in SHIFTS)):
         for ours, theirs in ((numbers, again), (dropped, again < 0.1 * 2**32)):
-            assert abs(np.corrcoef(ours.ravel(), theirs.ravel())[0, 1]) < 0.0065, name
+            assert abs(np.corrcoef(ours.ravel(), theirs.ravel())[0, 1]) < 0.0065
     for bit in range(32):
-        assert abs(np.mean(numbers >> np.uint32(bit) & np.uint32(1)) - 0.5) < 0.0033, (
-            bit
-        )
+        is_set = numbers >> np.uint32(bit) & np.uint32(1)
+        assert abs(np.mean(is_set) - 0.5) < 0.0033, bit
