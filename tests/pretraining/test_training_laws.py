@@ -1,7 +1,6 @@
 """Laws of pretraining runs under any settings: resumed = uninterrupted, cut into micro-batches or
 replicas = whole, and each checkpoint holds weights that can be used."""
 
-import json
 import shutil
 
 import numpy as np
@@ -62,18 +61,13 @@ def test_a_run_is_the_same_resumed_and_cut(place, settings, cut, step):
     run(place, "resumed", settings)
     assert_same(arrays(place, "resumed", STEPS), arrays(place, "whole", STEPS))
     np.testing.assert_array_equal(curve(place, "resumed"), curve(place, "whole"))
-    evaluations = [
-        json.loads((place / folder / "evaluations.json").read_text())
-        for folder in ("resumed", "whole")
-    ]
-    assert evaluations[0] == evaluations[1]
+    found, wanted = (place / name / "evaluations.json" for name in ("resumed", "whole"))
+    assert found.read_text() == wanted.read_text()
     check_checkpoints(place, settings["ema_decay"])
     run(place, "cut", dict(settings, **cut), eval_record_info_dir=None)
-    np.testing.assert_allclose(
-        curve(place, "cut")[:, 1],
-        curve(place, "whole")[:, 1],
-        rtol=TOLERANCE[settings["precision"]],
-    )
+    losses, expected = curve(place, "cut")[:, 1], curve(place, "whole")[:, 1]
+    tolerance = TOLERANCE[settings["precision"]]
+    np.testing.assert_allclose(losses, expected, rtol=tolerance)
 
 
 def run(place, folder, settings, **more):
