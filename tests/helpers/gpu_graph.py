@@ -259,3 +259,10 @@ def faults(analysis):
             if copy.size is None or copy.size > SMALL
         ]
     )
+
+
+def analysis_of(work):
+    """The `Analysis` of one of `gpu_steps`."""
+    build, *arguments = work
+    with tf.Graph().as_default():
+        return analyse(build(*arguments))

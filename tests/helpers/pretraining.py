@@ -126,11 +126,8 @@ def local_addresses(count):
 
 def free_ports(count):
     with contextlib.ExitStack() as stack:
-        ports = []
-        for _ in range(count):
-            server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-            ports.append(server.getsockname()[1])
-        return ports
+        servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+        return [stack.enter_context(each).getsockname()[1] for each in servers]
 
 
 def features():
