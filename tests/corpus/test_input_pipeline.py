@@ -33,9 +33,7 @@ class Reader:
             dataset = self.dataset(batch_size, **changes)
             batch = tf.data.make_one_shot_iterator(dataset).get_next()
             batches = [session.run(batch) for _ in range(steps)]
-        return {
-            name: np.stack([batch[name] for batch in batches]) for name in batches[0]
-        }
+        return {name: np.stack([one[name] for one in batches]) for name in batches[0]}
 
     def dataset(self, batch_size=BATCH, **changes):
         return input_pipeline.pretraining_batches(
@@ -72,15 +70,13 @@ def cut(batches, part):
 def test_a_step_is_the_same_wherever_reading_starts(read, epochs):
     """Within a round, at its last sequence, at the next round's first, in the second epoch."""
     for start in (3, read.sequences - 1, read.sequences, read.epoch + 1):
-        found = read(3, start_step=start)
-        assert_equal(found, cut(epochs, slice(start, start + 3)))
+        assert_equal(read(3, start_step=start), cut(epochs, slice(start, start + 3)))
 
 
 def test_rows_are_rows_of_the_whole_batch(read, epochs):
     steps = read.sequences + 2
     for rows in (slice(0, 1), slice(1, 2)):
-        found = read(steps, rows=rows)
-        assert_equal(found, cut(epochs, (slice(steps), rows)))
+        assert_equal(read(steps, rows=rows), cut(epochs, (slice(steps), rows)))
 
 
 def test_epochs_have_the_same_sequences_and_other_draws(read, epochs):

@@ -1,5 +1,6 @@
 """The manifest of pretraining records: which versions are read, what is refused."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -9,30 +10,10 @@ from xlnet.corpus.manifest import FORMAT_VERSION, MANIFEST_NAME, Manifest
 from xlnet.corpus.record_files import ExampleBytes, Feature
 from xlnet.support.errors import UserError
 
-VALUES = dict(
-    vocab_size=10,
-    sp_model="spiece.model",
-    sp_model_sha256="0",
-    uncased=False,
-    keep_accents=False,
-    seq_len=8,
-    reuse_len=4,
-    bi_data=False,
-    num_streams=1,
-    num_passes=1,
-    windows_per_stream=2,
-    documents=1,
-    sentences=3,
-    tokens=16,
-    unknown=0,
-    dropped=0,
-    skipped={},
-    seed=0,
-    made_from={},
-    streams=(
-        {"file": "a.tfrecord", "direction": 0, "windows": 2, "bytes": 5, "sha256": "0"},
-    ),
-)
+STREAM = dict(file="a.tfrecord", direction=0, windows=2, bytes=5, sha256="0")
+VALUES = dict.fromkeys(field.name for field in dataclasses.fields(Manifest))
+VALUES.update(sp_model="spiece.model", seq_len=8, made_from={}, streams=(STREAM,))
+del VALUES["format_version"]
 
 
 @pytest.fixture

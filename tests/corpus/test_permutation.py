@@ -11,9 +11,11 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from helpers.paths import SHARED, SPIECE
 
 from xlnet.corpus import permutation
 from xlnet.corpus.permutation import Random
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.model import modeling
 from xlnet.settings.pretraining import SamplingSettings
 from xlnet.support.errors import UserError
@@ -68,13 +70,15 @@ def mirrored(is_special, word_start):
 
 
 def draw(rows, settings=SETTINGS, direction=0, of=None):
-    """Draws `rows` sequences of one text; returns `Sampled` and the targets, bool [rows,Q]."""
-    is_special, word_start = [np.tile(array, (rows, 1)) for array in of or text()]
+    """Draws `rows` sequences, of one text or of one each; returns `Sampled` and the targets, bool
+    [rows,Q]."""
+    shape = rows, np.shape((of or text())[0])[-1]
+    is_special, word_start = [np.broadcast_to(array, shape) for array in of or text()]
     drawn = permutation.sample(
         Random(0, 0, np.arange(rows), np.zeros(rows, int)),
         is_special,
         word_start,
-        np.full(rows, direction),
+        np.broadcast_to(direction, rows),
         settings,
         settings.reuse_len,
     )
@@ -248,14 +252,6 @@ def test_all_orders_are_equally_frequent():
     assert_share(counts / 24000, 1 / 24, 24000)
 
 
-def test_chunks_follow_one_another():
-    """Chunks of perm_size share an order; each comes after those on its left."""
-    rank = permutation.uniform(Random(0, 0, [0], [0]), np.ones((1, 10), bool), 4)[0]
-    assert sorted(rank[:4].tolist()) == [0, 1, 2, 3] != rank[:4].tolist()
-    np.testing.assert_array_equal(rank[4:8], rank[:4] + 4)
-    np.testing.assert_array_equal(rank[8:], rank[:2] + 8)
-
-
 @pytest.fixture
 def own_order(monkeypatch):
     """A function that registers an order for one test, and returns settings that name it."""
@@ -373,3 +369,36 @@ def test_legacy_leaves_slots_empty_where_special_tokens_were_drawn():
     assert used.max() == 11 and 6 < used.min() < 11
     assert not picked[:, text()[0]].any()
     np.testing.assert_array_equal(picked.sum(axis=1), used)
+
+
+RECORDS = SHARED / "golden" / "training" / "tfrecords"
+
+
+@pytest.mark.skipif(
+    not (RECORDS.is_dir() and SPIECE.exists()),
+    reason="the authors' records are not there",
+)
+def test_legacy_predicts_the_pieces_that_the_authors_program_masks():
+    """By piece: the difference of two draws of a share p in N targets has the standard deviation
+    sqrt(2 p (1 - p) / N); windows overlap by half, which doubles the variance at most."""
+    rows, length = 16, 128  # of a batch, as the file's name says
+    (path,) = RECORDS.glob("*.tfrecords")
+    column = tf.io.FixedLenFeature([length], tf.int64)
+    serialized = [data.numpy() for data in tf.data.TFRecordDataset([str(path)])]
+    arrays = tf.io.parse_example(serialized, dict(input=column, is_masked=column))
+    ids, is_masked = arrays["input"].numpy(), arrays["is_masked"].numpy()
+    tokenizer = Tokenizer(str(SPIECE), False, False)
+    # The second half of each batch is read backward.
+    direction = np.arange(len(ids)) % rows // (rows // 2)
+    is_special = np.isin(ids, [tokenizer.sep_id, tokenizer.cls_id])
+    rule = dataclasses.replace(LEGACY, reuse_len=64, num_predict=21, perm_size=64)
+    of = is_special, tokenizer.is_legacy_word_start[ids]
+    _, picked = draw(len(ids), rule, direction=direction, of=of)
+    theirs, ours = (
+        np.bincount(ids[chosen & ~is_special], minlength=tokenizer.vocab_size)
+        for chosen in (is_masked > 0, picked)
+    )
+    assert abs(ours.sum() - theirs.sum()) < 500 and theirs.sum() == 269197
+    frequent = theirs > 200
+    off = (ours - theirs)[frequent] / np.sqrt(4.0 * theirs[frequent])
+    assert np.abs(off).max() < 5 and np.mean(np.square(off)) < 1.5, off
