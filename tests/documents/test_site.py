@@ -20,14 +20,10 @@ REPOSITORY = "https://example.org/repository"
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
-    environment = dict(
-        os.environ,
-        NO_MKDOCS_2_WARNING="1",
-        SITE_URL="https://example.org/",
-        REPO_URL=REPOSITORY,
-        EDIT_URI="edit/main/",
-    )
     command += ["--site-dir", str(folder)]
+    urls = dict(SITE_URL="https://example.org/", REPO_URL=REPOSITORY)
+    environment = {**os.environ, **urls, "EDIT_URI": "edit/main/"}
+    environment["NO_MKDOCS_2_WARNING"] = "1"
     subprocess.run(command, cwd=ROOT, check=True, env=environment)
     return folder
 
@@ -49,9 +45,8 @@ def test_links_to_code_lead_to_files_of_the_repository(site):
 def test_each_flag_has_its_place(site):
     page = (site / "docs/reference/programs.html").read_text(encoding="utf-8")
     there = set(re.findall(r'id="([^"]+)"', page))
-    for file in command_lines.all_files():
-        for program in file.programs:
-            if program.command.startswith("xlnet "):
-                name = program.command[len("xlnet ") :].replace(" ", "-")
-                assert there >= {f"{name}--{flag}" for flag in program.settings}, name
+    for program in command_lines.all_programs():
+        if program.name.startswith("xlnet "):
+            name = program.name[len("xlnet ") :].replace(" ", "-")
+            assert there >= {f"{name}--{flag}" for flag in program.settings}, name
     assert there >= {"pretrain--train_steps", "classify--train_steps", "tag--scheme"}

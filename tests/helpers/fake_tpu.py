@@ -12,13 +12,13 @@ _TASK = "/job:localhost/replica:0/task:0/device:"
 
 
 class _Resolver(tf2.distribute.cluster_resolver.ClusterResolver):
-    """Finds one host with the chips of a topology."""
+    """Finds one host with the four chips of a topology."""
 
     environment = ""
     tpu_hardware_feature = None
 
-    def __init__(self, topology, count):
-        self._topology, self._count = topology, count
+    def __init__(self, topology):
+        self._topology = topology
 
     def cluster_spec(self):
         return server_lib.ClusterSpec({})
@@ -27,22 +27,20 @@ class _Resolver(tf2.distribute.cluster_resolver.ClusterResolver):
         return ""
 
     def num_accelerators(self, *_, **__):
-        return {"TPU": self._count}
+        return {"TPU": 4}
 
     def get_job_name(self):
         return "localhost"
 
     def get_tpu_system_metadata(self):
-        devices = [f"{_TASK}TPU:{number}" for number in range(self._count)] + [
-            f"{_TASK}CPU:0"
-        ]
+        names = [f"TPU:{number}" for number in range(4)] + ["CPU:0"]
         return tpu_system_metadata.TPUSystemMetadata(
-            num_cores=self._count,
+            num_cores=4,
             num_hosts=1,
-            num_of_cores_per_host=self._count,
+            num_of_cores_per_host=4,
             topology=self._topology.serialized(),
             devices=[
-                tf2.config.LogicalDevice(name, name.split(":")[-2]) for name in devices
+                tf2.config.LogicalDevice(_TASK + name, name[:3]) for name in names
             ],
         )
 
@@ -50,14 +48,13 @@ class _Resolver(tf2.distribute.cluster_resolver.ClusterResolver):
 @contextlib.contextmanager
 def strategy():
     """The strategy of four chips, two by two, for the default graph."""
-    places = np.array(
-        [[[0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [1, 1, 0, 0]]], np.int32
-    )
+    chips = [[0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [1, 1, 0, 0]]
+    places = np.array([chips], np.int32)
     topology = topologies.Topology(mesh_shape=[2, 2, 1, 1], device_coordinates=places)
     initialized = tpu_strategy_util._INITIALIZED_TPU_SYSTEMS
     initialized[""] = topology
     try:
-        yield tf2.distribute.TPUStrategy(_Resolver(topology, 4))
+        yield tf2.distribute.TPUStrategy(_Resolver(topology))
     finally:
         del initialized[""]
 

@@ -26,41 +26,23 @@ def make_files(directory):
     """Own files with two texts, a label and an id; STS-B-shaped files."""
     rng = random.Random(0)
     for split, count in ROWS.items():
-        own, pairs = (
-            ["name\tfirst\tsecond\tkind"],
-            ["index\tsentence1\tsentence2\tscore"],
-        )
+        own = ["name\tfirst\tsecond\tkind"]
+        pairs = ["index\tsentence1\tsentence2\tscore"]
         for i in range(count):
             kind = list(TOPICS)[i % 3]
             texts = f"{make_text(rng, TOPICS[kind])}\t{make_text(rng, TOPICS[kind])}"
             own.append(f"{split}-{10 * i}\t{texts}\t{kind}")
             pairs.append(f"{i}\t{texts}\t{rng.uniform(0, 5):.2f}")
-        if split == "test":  # no labels here
-            own, pairs = [
-                [line.rpartition("\t")[0] for line in lines] for lines in (own, pairs)
-            ]
-        (directory / "own").mkdir(exist_ok=True)
-        (directory / "sts").mkdir(exist_ok=True)
-        (directory / "own" / (split + ".tsv")).write_text("\n".join(own) + "\n")
-        (directory / "sts" / (split + ".tsv")).write_text("\n".join(pairs) + "\n")
+        for name, lines in (("own", own), ("sts", pairs)):
+            if split == "test":  # no labels here
+                lines = [line.rpartition("\t")[0] for line in lines]
+            (directory / name).mkdir(exist_ok=True)
+            (directory / name / (split + ".tsv")).write_text("\n".join(lines) + "\n")
 
 
 def make_vocabulary(path, size):
     rng = random.Random(1)
-    syllables = [
-        "ka",
-        "mat",
-        "tel",
-        "ok",
-        "rok",
-        "mi",
-        "sol",
-        "kit",
-        "dar",
-        "las",
-        "nok",
-        "le",
-    ]
+    syllables = "ka mat tel ok rok mi sol kit dar las nok le".split()
     words = ["".join(rng.choices(syllables, k=rng.randint(1, 3))) for _ in range(100)]
     vocabulary.train(path, (make_text(rng, words) for _ in range(200)), size)
 
@@ -98,11 +80,8 @@ class Workspace:
             device="cpu",
         )
         if changes.get("task_name", "custom") != "custom":
-            flags = {
-                name: value
-                for name, value in flags.items()
-                if not name.endswith("_column")
-            }
+            for name in ("text_a", "text_b", "label", "id"):
+                del flags[name + "_column"]
         flags.update(changes)
         return [*arguments, *command.flags(flags)]
 
@@ -120,22 +99,16 @@ class Workspace:
         return command.run("run_classifier.py", *self.arguments(*arguments, **changes))
 
     def succeed(self, *arguments, **changes):
-        return command.succeed(
-            "run_classifier.py", *self.arguments(*arguments, **changes)
-        ).stdout
+        words = self.arguments(*arguments, **changes)
+        return command.succeed("run_classifier.py", *words).stdout
 
     def predictions(self, *names):
         """A prediction file: header, ids, and the columns of numbers [n, columns]."""
         with open(self.path(*names), encoding="utf-8") as f:
             header, *lines = [line.rstrip("\n").split("\t") for line in f]
-        numbers = [
-            i for i, name in enumerate(header) if name == "score" or name[:2] == "p_"
-        ]
-        return (
-            header,
-            lines,
-            np.array([[line[i] for i in numbers] for line in lines], np.float64),
-        )
+        is_number = [name == "score" or name.startswith("p_") for name in header]
+        numbers = np.array(lines)[:, is_number].astype(np.float64)
+        return header, lines, numbers
 
 
 def make_one_file(directory, rows):
@@ -160,7 +133,7 @@ def weights(path):
 
     reader = tf.train.load_checkpoint(str(path))
     return {
-        name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()
+        name: reader.get_tensor(name) for name in reader.get_variable_to_dtype_map()
     }
 
 

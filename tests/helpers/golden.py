@@ -15,16 +15,11 @@ class Golden:
     def __init__(self, name):
         with np.load(GOLDEN / (name + ".npz"), allow_pickle=True) as arrays:
             self.settings = json.loads(str(arrays["settings"]))
-            self._arrays = {
-                key: arrays[key] for key in arrays.files if key != "settings"
-            }
+            self._arrays = {name: arrays[name] for name in arrays if name != "settings"}
 
     def group(self, prefix):
-        return {
-            key[len(prefix) :]: value
-            for key, value in self._arrays.items()
-            if key.startswith(prefix)
-        }
+        names = [name for name in self._arrays if name.startswith(prefix)]
+        return {name[len(prefix) :]: self._arrays[name] for name in names}
 
     def __getitem__(self, key):
         return self._arrays[key]
@@ -60,13 +55,11 @@ def constants(values):
 def pretraining_losses(model, inputs):
     """Per-target losses [P,B] and their mean, as in the original implementation."""
     target = inputs["target"] if "target" in inputs else inputs["input_ids"]
+    output = tf.transpose(model.get_sequence_output(), [1, 0, 2])
     with tf.variable_scope("model"):
-        losses = tf.transpose(
-            heads.lm_loss(
-                tf.transpose(model.get_sequence_output(), [1, 0, 2]),
-                tf.transpose(target),
-                model.get_embedding_table(),
-            )
+        losses = heads.lm_loss(
+            output, tf.transpose(target), model.get_embedding_table()
         )
+    losses = tf.transpose(losses)
     weights = inputs["target_mask"] if "target" in inputs else inputs["inp_q"]
     return losses, tf.reduce_sum(losses * weights) / tf.reduce_sum(weights)

@@ -25,15 +25,10 @@ SMALL = 4096  # bytes that may go to the GPU in a step: scalars and shapes
 # No kernels are asked for: calls of functions, whose insides are looked at by themselves, and what
 # a function is called with.
 _CALLS = (
-    "While",
-    "StatelessWhile",
-    "If",
-    "StatelessIf",
-    "PartitionedCall",
-    "StatefulPartitionedCall",
+    *("While", "StatelessWhile", "If", "StatelessIf"),
+    *("PartitionedCall", "StatefulPartitionedCall"),
 )
 _GIVEN = ("Placeholder", "_Arg")
-_BATCH = ("Placeholder", "PlaceholderWithDefault", "IteratorGetNext")
 _ON_HOST = (tf.int32, tf.string, tf.resource)  # where a function takes or returns them
 
 
@@ -51,47 +46,39 @@ class Copy:
     size: Optional[int]
 
     def __str__(self):
-        return "{} {} of {}, read by {}".format(
-            self.dtype, list(self.shape), self.source, ", ".join(self.readers)
-        )
+        readers = ", ".join(self.readers)
+        return f"{self.dtype} {list(self.shape)} of {self.source}, read by {readers}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Analysis:
-    """Of the operations of a step: those without a CUDA kernel; the `Copy`s to the host and to the
+    """The operations of a step, those without a CUDA kernel; the `Copy`s to the host and to the
     device, those of the batch apart."""
 
-    operations: int
+    operations: list
     without_kernel: list
     to_host: list
     to_device: list
     batch: list
 
 
-def analyse(fetches, is_batch=lambda tensor: tensor.op.type in _BATCH) -> Analysis:
+def analyse(fetches) -> Analysis:
     """The `Analysis` of what `fetches`, operations or tensors, make run."""
     graph = fetches[0].graph
     functions = function_graphs(graph)
-    found = Analysis(0, [], [], [], [])
+    found = Analysis([], [], [], [], [])
     waiting = [("", graph, [getattr(fetch, "op", fetch) for fetch in fetches])]
-    count, seen = 0, set()
+    seen = set()
     while waiting:
-        where, graph, ends = waiting.pop()
-        part = _Part(where, graph, ends)
-        part.analyse(is_batch, found)
-        count += len(part.operations)
+        part = _Part(*waiting.pop())
+        part.analyse(found)
         for name in sorted(part.called() - seen):
-            seen.add(name)
             body = functions[name]
-            waiting.append(
-                (
-                    name + "/",
-                    body,
-                    [end.op for end in body.outputs]
-                    + [op for op in body.get_operations() if op.op_def.is_stateful],
-                )
-            )
-    return dataclasses.replace(found, operations=count)
+            stateful = [op for op in body.get_operations() if op.op_def.is_stateful]
+            ends = [end.op for end in body.outputs] + stateful
+            waiting.append((name + "/", body, ends))
+        seen |= part.called()
+    return found
 
 
 class _Part:
@@ -105,34 +92,27 @@ class _Part:
     def called(self):
         """Names of functions that are called, but for those compiled by XLA: they are one kernel
         each."""
-        calls = [
-            self._nodes[op.name].attr for op in self.operations if op.type in _CALLS
-        ]
-        return {
-            attr[name].func.name
-            for attr in calls
-            if not attr["_XlaMustCompile"].b
-            for name in ("cond", "body", "then_branch", "else_branch", "f")
-            if name in attr
-        }
+        found = set()
+        for op in self.operations:
+            attr = self._nodes[op.name].attr
+            if op.type in _CALLS and not attr["_XlaMustCompile"].b:
+                names = {"cond", "body", "then_branch", "else_branch", "f"} & set(attr)
+                found |= {attr[name].func.name for name in names}
+        return found
 
-    def analyse(self, is_batch, found):
+    def analyse(self, found):
         """Adds to the lists of an `Analysis`."""
+        found.operations.extend(self.operations)
         for op in self.operations:
             if op.type not in (*_CALLS, *_GIVEN) and self._kernel(op) is None:
-                dtypes = {
-                    tensor.dtype.base_dtype.name for tensor in [*op.inputs, *op.outputs]
-                }
-                found.without_kernel.append(
-                    "{} of {} ({})".format(
-                        op.type, ", ".join(sorted(dtypes)), self._where + op.name
-                    )
-                )
+                tensors = (*op.inputs, *op.outputs)
+                dtypes = sorted({tensor.dtype.base_dtype.name for tensor in tensors})
+                name = f"{op.type} of {', '.join(dtypes)} ({self._where + op.name})"
+                found.without_kernel.append(name)
         for tensor, on_host, ops in self._readings():
             copy = self._copy(tensor, ops)
-            if not self._where and is_batch(
-                tensor
-            ):  # in the GPU's memory, or on the way to it
+            if not self._where and tensor.op.type == "Placeholder":
+                # of the batch: in the GPU's memory, or on the way to it
                 (found.to_host if on_host else found.batch).append(copy)
             elif on_host and not self._is_left_on_host(tensor):
                 found.to_host.append(copy)
@@ -146,21 +126,18 @@ class _Part:
             for tensor, on_host in zip(op.inputs, self._places(op, "input_arg")):
                 readers[tensor.ref(), on_host].append(op)
         return [
-            (reference.deref(), on_host, ops)
-            for (reference, on_host), ops in readers.items()
+            (tensor.deref(), *rest, ops) for (tensor, *rest), ops in readers.items()
         ]
 
     def _copy(self, tensor, readers):
         shape = tensor.shape.as_list() if tensor.shape.rank is not None else [None]
-        size = (
-            None if None in shape else math.prod(shape) * tensor.dtype.base_dtype.size
-        )
+        dtype = tensor.dtype.base_dtype
         return Copy(
             f"{tensor.op.type} ({self._where + tensor.op.name})",
             tuple(sorted({f"{op.type} ({self._where + op.name})" for op in readers})),
-            tensor.dtype.base_dtype.name,
+            dtype.name,
             tuple(shape),
-            size,
+            size=None if None in shape else math.prod(shape) * dtype.size,
         )
 
     def _is_left_on_host(self, tensor):
@@ -174,74 +151,37 @@ class _Part:
         kernel, attr = self._kernel(op), self._nodes[op.name].attr
         if kernel is None:
             return [True] * len(tensors)
-        return [
-            argument.name in kernel.host_memory_arg
-            for argument in getattr(op_def_registry.get(op.type), side)
-            for _ in range(_count(argument, attr))
-        ]
+        places = []
+        for argument in getattr(op_def_registry.get(op.type), side):
+            count = 1
+            if argument.number_attr:
+                count = attr[argument.number_attr].i
+            elif argument.type_list_attr:
+                count = len(attr[argument.type_list_attr].list.type)
+            places += count * [argument.name in kernel.host_memory_arg]
+        return places
 
     def _kernel(self, op):
-        return kernel_of(op.type, self._nodes[op.name].attr)
-
-
-def _count(argument, attr):
-    """The number of tensors of an argument."""
-    if argument.number_attr:
-        return attr[argument.number_attr].i
-    return (
-        len(attr[argument.type_list_attr].list.type) if argument.type_list_attr else 1
-    )
-
-
-# ---- kernels
-
-
-def kernel_of(op_type, attr):
-    """The CUDA kernel of an operation with these attributes, a `KernelDef`; None if it has to run
-    on the CPU."""
-    names = _constrained(op_type)
-    return _find(
-        op_type,
-        tuple(
-            (name, tuple(attr[name].list.type) or (attr[name].type,)) for name in names
-        ),
-    )
+        """The CUDA kernel of an operation, a `KernelDef`; None if it has to run on the CPU."""
+        attr, found = self._nodes[op.name].attr, []
+        for kernel in _kernels(op.type):
+            for one in kernel.constraint:
+                dtypes = attr[one.name].list.type or (attr[one.name].type,)
+                if not set(dtypes) <= set(one.allowed_values.list.type):
+                    break
+            else:
+                found.append(kernel)
+        # "DEFAULT" is for any device; a kernel of the GPU goes before it.
+        order = lambda kernel: (kernel.device_type == "GPU", kernel.priority)
+        return max(found, key=order, default=None)
 
 
 @functools.cache
 def _kernels(op_type):
-    """The `KernelDef`s of an operation, those for CUDA included, also without a GPU: no public
-    function tells which tensors a kernel expects in host memory."""
-    return list(kernels.get_registered_kernels_for_op(op_type).kernel)
-
-
-@functools.cache
-def _constrained(op_type):
-    return sorted(
-        {
-            constraint.name
-            for kernel in _kernels(op_type)
-            for constraint in kernel.constraint
-        }
-    )
-
-
-@functools.cache
-def _find(op_type, dtypes):
-    dtypes = dict(dtypes)
-    for device in ("GPU", "DEFAULT"):
-        fitting = [
-            kernel
-            for kernel in _kernels(op_type)
-            if kernel.device_type == device
-            and all(
-                set(dtypes[one.name]) <= set(one.allowed_values.list.type)
-                for one in kernel.constraint
-            )
-        ]
-        if fitting:
-            return max(fitting, key=lambda kernel: kernel.priority)
-    return None
+    """The `KernelDef`s of an operation for CUDA, also without a GPU: no public function tells which
+    tensors a kernel expects in host memory."""
+    found = kernels.get_registered_kernels_for_op(op_type).kernel
+    return [kernel for kernel in found if kernel.device_type in ("GPU", "DEFAULT")]
 
 
 # ---- a step
@@ -250,19 +190,9 @@ def _find(op_type, dtypes):
 def faults(analysis):
     """What a step must not do, in words: operations that only a CPU has, copies to the host, copies
     to the GPU that are larger than `SMALL` or of unknown size."""
-    return (
-        ["no CUDA kernel: " + operation for operation in analysis.without_kernel]
-        + [f"to the host: {copy}" for copy in analysis.to_host]
-        + [
-            f"to the GPU: {copy}"
-            for copy in analysis.to_device
-            if copy.size is None or copy.size > SMALL
-        ]
-    )
-
-
-def analysis_of(work):
-    """The `Analysis` of one of `gpu_steps`."""
-    build, *arguments = work
-    with tf.Graph().as_default():
-        return analyse(build(*arguments))
+    is_large = lambda copy: copy.size is None or copy.size > SMALL
+    return [
+        *("no CUDA kernel: " + operation for operation in analysis.without_kernel),
+        *(f"to the host: {copy}" for copy in analysis.to_host),
+        *(f"to the GPU: {copy}" for copy in filter(is_large, analysis.to_device)),
+    ]

@@ -21,7 +21,6 @@ from xlnet.tasks.task import Columns
 ROWS, LENGTH, REUSED, MEMORY, SLOTS = 32, 512, 256, 384, 85
 CONFIG = XLNetConfig(**sizes(layers=2, width=8, heads=2, inner=16), n_token=50)
 OPTIMIZATION = OptimizationSettings(
-    learning_rate=1e-4,
     train_steps=100,
     warmup_steps=10,
     weight_decay=0.01,
@@ -29,10 +28,6 @@ OPTIMIZATION = OptimizationSettings(
     lr_layer_decay_rate=0.75,
 )
 
-_SETTINGS = {
-    "spans": SpanSettings,
-    "tagging": TaggerSettings,
-}  # the others: classifiers
 _TASK = dict(model_dir="", task_name="custom", do_train=True, train_batch_size=ROWS)
 
 
@@ -44,31 +39,23 @@ def pretraining(network, settings):
 def pretraining_model_and_batch(network, settings):
     """The model of `pretraining`, and placeholders of a batch."""
     tf.train.get_or_create_global_step()
-    shapes = dict(
-        input_ids=[ROWS, LENGTH],
-        seg_ids=[ROWS, LENGTH],
-        rank=[ROWS, LENGTH],
-        positions=[ROWS, SLOTS],
-        direction=[ROWS],
-        starts_stream=[ROWS],
-        label=[ROWS],
-    )
+    shapes = dict.fromkeys(("input_ids", "seg_ids", "rank"), [ROWS, LENGTH])
+    shapes.update(dict.fromkeys(("direction", "starts_stream", "label"), [ROWS]))
     features = {name: tf.placeholder(tf.int32, shape) for name, shape in shapes.items()}
+    features["positions"] = tf.placeholder(tf.int32, [ROWS, SLOTS])
     features["weights"] = tf.placeholder(tf.float32, [ROWS, SLOTS])
     settings = {"mem_len": MEMORY, **settings}
     return run_of(CONFIG, network, settings, OPTIMIZATION, REUSED), features
 
 
-def finetuning(kind, network, settings, is_fixed=False):
-    """The same of fine-tuning on a task of a kind, by its name; is_fixed: batches are all of one
-    length."""
+def finetuning(kind, group, network, settings):
+    """The same of fine-tuning on a task of a type, by its name; group: the class of `settings`."""
     tf.train.get_or_create_global_step()
-    settings = settings_of(kind, settings)
+    settings = group(**_TASK, max_seq_length=LENGTH, **settings)
     labels = ("O", "B-PER", "I-PER") if kind == "tagging" else ("a", "b", "c", "d")
     columns = Columns(("text",), (), ("label",))
     task = TASK_TYPES[kind]("custom", columns, labels, ())
-    task = task.with_options(**vars(settings))
-    tuned = FineTunedTask(task, settings)
+    tuned = FineTunedTask(task.with_options(**vars(settings)), settings)
     model = TaskModel(CONFIG, tuned, NetworkSettings(**network))
     no_data = dict(data=None, rows=(), records=None, document=None)
     run = FineTuningRun(
@@ -81,38 +68,21 @@ def finetuning(kind, network, settings, is_fixed=False):
         devices=Devices(None),
         **no_data,
     )
-    return _fetches(run, _batch(tuned, is_fixed))
+    return _fetches(run, _batch(tuned))
 
 
-def settings_of(kind, changes):
-    """Those of fine-tuning on a task of a kind, by its name."""
-    return _SETTINGS.get(kind, ClassifierSettings)(
-        **dict(_TASK, max_seq_length=LENGTH, **changes)
-    )
-
-
-def _batch(tuned, is_fixed):
-    task, length = tuned.task, tuned.layout.max_seq_length
+def _batch(tuned):
+    """Placeholders: the number of tokens is that of the longest example of a batch."""
+    task, batch = tuned.task, {"index": tf.placeholder(tf.int64, [ROWS])}
     by_token = ("input_ids", "input_mask", "segment_ids", *task.padding.token_features)
     dtypes = {"int": tf.int32, "float": tf.float32}
-    rows = tuned.settings.train_batch_size
-    batch = {
-        feature.name: tf.placeholder(
-            dtypes[feature.dtype],
-            [
-                rows,
-                *(
-                    [None]
-                    if feature.name in by_token and not is_fixed
-                    else feature.shape
-                ),
-            ],
-        )
-        for feature in record_files.finetuning_features(
-            length, task.features(length), task.num_choices(True)
-        )
-    }
-    return dict(batch, index=tf.placeholder(tf.int64, [rows]))
+    for feature in record_files.finetuning_features(
+        LENGTH, task.features(LENGTH), task.num_choices(True)
+    ):
+        shape = [None] if feature.name in by_token else feature.shape
+        tensor = tf.placeholder(dtypes[feature.dtype], [ROWS, *shape])
+        batch[feature.name] = tensor
+    return batch
 
 
 def _fetches(model, features):
@@ -141,18 +111,21 @@ QUICK = {
     "fine-tuning, spans, accumulated": (
         finetuning,
         "spans",
+        SpanSettings,
         {},
-        dict(grad_accum_steps=2, train_batch_size=ROWS),
+        dict(grad_accum_steps=2),
     ),
-    "fine-tuning, tagging, class weights": (
+    "fine-tuning, tagging, smoothed": (
         finetuning,
         "tagging",
+        TaggerSettings,
         {},
         dict(label_smoothing=0.1),
     ),
     "fine-tuning, classification, windows": (
         finetuning,
         "classification",
+        ClassifierSettings,
         dict(precision="bf16"),
         dict(long_document="sliding", summary_type="attn", freeze_layers=1),
     ),

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 import xlnet
-from helpers import vocabulary
+from helpers import golden, vocabulary
 from helpers.networks import sizes
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import checkpoint
@@ -28,17 +28,14 @@ class Pretrained:
             **sizes(layers=3, width=16, heads=2, inner=32),
             n_token=self.tokenizer.vocab_size,
         )
-        self._run = NetworkSettings(init_std=0.5, clamp_len=CLAMP_LEN).run_config(
-            is_training=False
-        )
+        self._run = NetworkSettings(clamp_len=CLAMP_LEN).run_config(is_training=False)
         resolved = dict(objective=self.objective, clamp_len=CLAMP_LEN)
         document = run_document.RunDocument("", "xlnet pretrain", resolved)
         run_document.write(str(folder), document, self.config)
         self.prefix = str(folder / "model.ckpt-4")
         self.weights = self._random_weights()
-        checkpoint.write_arrays(
-            self.prefix, dict(self.weights, global_step=np.int64(4))
-        )
+        arrays = dict(self.weights, global_step=np.int64(4))
+        checkpoint.write_arrays(self.prefix, arrays)
         checkpoint.write_state_file(str(folder))
         self._at_once = {}
 
@@ -91,12 +88,10 @@ class Pretrained:
                 tf.placeholder(tf.int32, [1, None]),
             )
             outputs = self._network(inputs[0], mask=inputs[1], positions=inputs[2])
-            said = tf.nn.log_softmax(
-                heads.lm_logits(outputs.sequence, outputs.embedding_table)
-            )
-            session = tf.Session(graph=graph)
-            session.run(
-                [v.assign(self.weights[v.op.name]) for v in tf.global_variables()]
+            logits = heads.lm_logits(outputs.sequence, outputs.embedding_table)
+            said, session = tf.nn.log_softmax(logits), tf.Session(graph=graph)
+            golden.load(
+                session, {v: self.weights[v.op.name] for v in tf.global_variables()}
             )
         return lambda feeds: session.run(said, feeds), inputs
 

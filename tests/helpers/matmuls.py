@@ -11,14 +11,8 @@ def refuse_broadcast(monkeypatch):
     def checked(graph, op_type, *args, **kwargs):
         operation = make(graph, op_type, *args, **kwargs)
         if "BatchMatMul" in op_type:  # also V2, V3, and the fused forms
-            batches = [
-                x.shape.as_list()[:-2]
-                for x in operation.inputs[:2]
-                if x.shape.rank is not None
-            ]
-            assert len(batches) == 2 and batches[0] == batches[1], (
-                f"{operation.name}: batch dimensions {batches}"
-            )
+            first, second = (x.shape.as_list()[:-2] for x in operation.inputs[:2])
+            assert first == second, f"{operation.name}: {first} and {second}"
         return operation
 
     monkeypatch.setattr(tf.Graph, "_create_op_internal", checked)
@@ -33,15 +27,8 @@ def operations_of(graph):
         if call.type in ("PartitionedCall", "StatefulPartitionedCall"):
             function = functions[call.get_attr("f").name]
             # TensorFlow does not run what no output needs, as gradients behind `stop_gradient`.
-            found += sum(
-                map(
-                    _operations,
-                    ancestors(
-                        [x.op for x in function.outputs]
-                        + list(function.control_outputs)
-                    ),
-                )
-            )
+            ends = [x.op for x in function.outputs] + list(function.control_outputs)
+            found += sum(map(_operations, ancestors(ends)))
     return found
 
 

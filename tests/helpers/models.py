@@ -35,11 +35,7 @@ KINDS = {
         dict(labels=["animal", "plant", "stone"]),
     ),
     "imdb": (ClassifierSettings, dict(task_name="imdb"), {}),
-    "regression": (
-        ClassifierSettings,
-        dict(is_regression=True),
-        {},
-    ),
+    "regression": (ClassifierSettings, dict(is_regression=True), {}),
     "multiple_choice": (
         ClassifierSettings,
         dict(text_b_column="question", choice_columns="a,b,c"),
@@ -59,32 +55,21 @@ KINDS = {
             kind_options=dict(scheme="bio2", is_spaced=True, knows_spaces=True),
         ),
     ),
-    "spans": (
-        SpanSettings,
-        dict(max_seq_length=32, max_query_length=12, doc_stride=8),
-        {},
-    ),
+    "spans": (SpanSettings, dict(max_query_length=12, doc_stride=8), {}),
 }
 
 
 def make_model(directory, kind, labels=None, **changes):
-    """Makes a model directory of a task type; returns its path as text.
-
-    Args:
-      labels: instead of those in `KINDS`.
-      changes: of the settings.
-    """
+    """Makes a model directory of a task type; returns its path as text. labels: instead of those
+    in `KINDS`; changes: of the settings."""
     directory.mkdir(parents=True, exist_ok=True)
     make_vocabulary(directory / "made.model", CONFIG.n_token)
     tokenizer = Tokenizer(str(directory / "made.model"))
     group, values, stored = KINDS[kind]
     stored = dict(stored, labels=labels) if labels else stored
-    values = dict(
-        dict(max_seq_length=32, task_name="custom"), **dict(values, **changes)
-    )
-    settings = group(
-        **values, model_dir=str(directory), do_predict=True, predict_file="-"
-    )
+    values = {"max_seq_length": 32, "task_name": "custom", **values, **changes}
+    values.update(model_dir=str(directory), do_predict=True, predict_file="-")
+    settings = group(**values)
     if settings.task_name == "custom":
         task = known.resolve_task(settings, stored)
     else:
@@ -93,27 +78,16 @@ def make_model(directory, kind, labels=None, **changes):
     run_document.write(str(directory), document, CONFIG, tokenizer)
     (directory / "made.model").unlink()
     tuned = FineTunedTask(task, settings)
+    random, weights = np.random.default_rng(0), {}
     with tf.Graph().as_default():
         TaskModel(CONFIG, tuned, NetworkSettings()).outputs(placeholders(tuned))
-        write_random(directory, tf.global_variables())
-    return str(directory)
-
-
-def write_random(directory, variables):
-    """A checkpoint of these variables, with random numbers."""
-    random = np.random.default_rng(0)
-    checkpoint.write_arrays(
-        str(directory / "model.ckpt-1"),
-        {
-            devices.base_name(variable): (
-                random.normal(
-                    variable.op.name.endswith("gamma"), 0.8, variable.shape.as_list()
-                )
-            ).astype(np.float32)
-            for variable in variables
-        },
-    )
+        for variable in tf.global_variables():
+            mean, shape = variable.op.name.endswith("gamma"), variable.shape.as_list()
+            value = random.normal(mean, 0.8, shape).astype(np.float32)
+            weights[devices.base_name(variable)] = value
+    checkpoint.write_arrays(str(directory / "model.ckpt-1"), weights)
     checkpoint.write_state_file(str(directory))
+    return str(directory)
 
 
 def assert_alike(found, expected, rel=1e-5):

@@ -147,23 +147,10 @@ TABLES = {
 TREES = ("imdb", "race", "race-middle", "race-high")
 NAMES = (*TABLES, *TREES)
 
-TEXT_COLUMNS = {
-    "sentence",
-    "sentence1",
-    "sentence2",
-    "question",
-    "question1",
-    "question2",
-    "text",
-    "#1 String",
-    "#2 String",
-    "title",
-    "abst",
-    "text_a",
-    "premise",
-    "hypo",
-    "document",
-}
+TEXT_COLUMNS = set(
+    "sentence,sentence1,sentence2,question,question1,question2,text,#1 String,#2 String,"
+    "title,abst,text_a,premise,hypo,document".split(",")
+)
 LABEL_COLUMNS = {"label", "gold_label", "Quality", "score", "is_duplicate", "grade"}
 OTHER_LANGUAGES = ("de", "zh")  # in XNLI's files beside that of the task
 
@@ -182,18 +169,14 @@ class _Maker:
         if column in TEXT_COLUMNS:
             return self.text()
         if column in LABEL_COLUMNS:
-            return label
+            return _spelled(self._name, column, label)
         if column == "language":
             return language_of(self._name, number)
         if column == "keyword":
             return [self.text(2), self.text(2)]
         if column == "target":
-            return {
-                "span2_index": 0,
-                "span1_index": 1,
-                "span1_text": self.text(2),
-                "span2_text": self.text(2),
-            }
+            spans = {"span2_index": 0, "span1_index": 1, "span1_text": self.text(2)}
+            return dict(spans, span2_text=self.text(2))
         if column == "query_id":
             return "q%s" % (number // 4)
         if column == "query":
@@ -221,37 +204,28 @@ def make(name, directory):
         return _make_race(directory)
     labels, files = TABLES[name]
     for file, columns in files.items():
-        maker, has_header = _Maker(name), not columns.startswith("-")
-        names = columns.lstrip("-").split(",")
-        count = next(
-            (count for split, count in ROWS.items() if split in file), ROWS["test"]
-        )
-        rows = [
-            [
-                maker.cell(column, number, _spelled(name, column, label))
-                for column in names
-            ]
-            for number, label in zip(
-                range(count), itertools.cycle(labels.split() or [""])
-            )
-        ]
+        maker, names = _Maker(name), columns.lstrip("-").split(",")
+        counts = [count for split, count in ROWS.items() if split in file]
+        rows = [] if columns.startswith("-") else [names]
+        for number in range(counts[0] if counts else ROWS["test"]):
+            label = labels.split(" ")[number % (labels.count(" ") + 1)]
+            rows.append([maker.cell(column, number, label) for column in names])
         (directory / file).parent.mkdir(parents=True, exist_ok=True)
-        lines = _LINES[file.rpartition(".")[2]](names, rows, has_header)
-        (directory / file).write_text(
-            "".join(line + "\n" for line in lines), encoding="utf-8"
-        )
+        lines = _LINES[file.rpartition(".")[2]](names, rows)
+        text = "".join(line + "\n" for line in lines)
+        (directory / file).write_text(text, encoding="utf-8")
 
 
-def _tsv(names, rows, has_header):
-    return ["\t".join(map(str, row)) for row in ([names] if has_header else []) + rows]
+def _tsv(names, rows):
+    return ["\t".join(map(str, row)) for row in rows]
 
 
-def _csv(names, rows, has_header):
+def _csv(names, rows):
     return [",".join(f'"{cell}"' for cell in row) for row in rows]
 
 
-def _json(names, rows, has_header):
-    return [json.dumps(dict(zip(names, row))) for row in rows]
+def _json(names, rows):
+    return [json.dumps(dict(zip(names, row))) for row in rows[1:]]
 
 
 _LINES = {"tsv": _tsv, "csv": _csv, "json": _json, "jsonl": _json}
@@ -259,13 +233,14 @@ _LINES = {"tsv": _tsv, "csv": _csv, "json": _json, "jsonl": _json}
 
 def _make_imdb(directory):
     maker = _Maker("imdb")
-    for split, label in itertools.product(("train", "test"), ("neg", "pos")):
+    for split, (label, stars) in itertools.product(
+        ("train", "test"), (("neg", 2), ("pos", 7))
+    ):
         folder = directory / split / label
         folder.mkdir(parents=True)
         for number in range(ROWS[split] // 2):
-            (
-                folder / ("{}_{}.txt".format(number, 7 if label == "pos" else 2))
-            ).write_text(f"{maker.text()}<br /><br />{maker.text()}")
+            text = f"{maker.text()}<br /><br />{maker.text()}"
+            (folder / f"{number}_{stars}.txt").write_text(text)
 
 
 def _make_race(directory):
@@ -274,16 +249,11 @@ def _make_race(directory):
         folder = directory / split / level
         folder.mkdir(parents=True)
         for number in range(ROWS[split] // 8 + 1):
-            (folder / (f"{number}.txt")).write_text(
-                json.dumps(
-                    {
-                        "article": maker.text(9),
-                        "questions": [maker.text() + " _ .", maker.text() + "?"],
-                        "options": [
-                            [maker.text(3) for _ in range(4)] for _ in range(2)
-                        ],
-                        "answers": ["ABCD"[number % 4], "D"],
-                        "id": f"{level}{number}.txt",
-                    }
-                )
-            )
+            article = {
+                "article": maker.text(9),
+                "questions": [maker.text() + " _ .", maker.text() + "?"],
+                "options": [[maker.text(3) for _ in range(4)] for _ in range(2)],
+                "answers": ["ABCD"[number % 4], "D"],
+                "id": f"{level}{number}.txt",
+            }
+            (folder / f"{number}.txt").write_text(json.dumps(article))

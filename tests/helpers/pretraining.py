@@ -25,14 +25,10 @@ WORDS = ["kamat", "telok", "rokmi", "solkat", "mitel", "dakar", "nokla", "laskit
 
 def make_text(path, seed, sentences=300):
     rng = random.Random(seed)
-    lines = [
-        "{} {}.".format(
-            " ".join(rng.choices(WORDS, k=rng.randint(3, 9))), rng.randint(1, 99)
-        )
-        for _ in range(sentences)
-    ]
-    for i in range(20, sentences, 20):
-        lines[i] = ""
+    lines = []
+    for i in range(sentences):
+        words = " ".join(rng.choices(WORDS, k=rng.randint(3, 9)))
+        lines.append("" if i and i % 20 == 0 else f"{words} {rng.randint(1, 99)}.")
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return lines
 
@@ -52,11 +48,9 @@ def make_place(folder):
             reuse_len=16,
             num_streams=streams,
         )
-    vocab_size = json.loads((folder / "train" / "manifest.json").read_text())[
-        "vocab_size"
-    ]
-    (folder / "tiny.json").write_text(json.dumps(dict(TINY, n_token=vocab_size)))
-    return folder
+    manifest = json.loads((folder / "train" / "manifest.json").read_text())
+    config = dict(TINY, n_token=manifest["vocab_size"])
+    (folder / "tiny.json").write_text(json.dumps(config))
 
 
 def flags_of(place, model_dir, **changes):
@@ -135,12 +129,10 @@ def features():
     import tensorflow.compat.v1 as tf
 
     rng = np.random.RandomState(0)
-    positions = np.stack(
-        [np.sort(rng.permutation(LENGTH - 3)[:SLOTS]) for _ in range(ROWS)]
-    )
+    positions = [np.sort(rng.permutation(LENGTH - 3)[:SLOTS]) for _ in range(ROWS)]
     values = dict(
         input_ids=rng.randint(10, VOCABULARY, (ROWS, LENGTH)),
-        positions=positions,
+        positions=np.stack(positions),
         seg_ids=np.zeros((ROWS, LENGTH)),
         rank=rng.randint(-1, 16, (ROWS, LENGTH)),
         direction=np.array([0, 1] * (ROWS // 2)),
@@ -215,9 +207,6 @@ def wait_for_step(process, step):
 def curve(place, model_dir):
     """step, loss and gradient norm of each line of a run's CSV file: float [lines,3]."""
     with open(place / model_dir / "training.csv", newline="", encoding="utf-8") as f:
-        return np.array(
-            [
-                [float(row[name]) for name in ("step", "loss", "gradient_norm")]
-                for row in csv.DictReader(f)
-            ]
-        )
+        rows = list(csv.DictReader(f))
+    names = ("step", "loss", "gradient_norm")
+    return np.array([[float(row[name]) for name in names] for row in rows])

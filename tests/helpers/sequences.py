@@ -17,9 +17,8 @@ STANDS_ALONE = np.isin(np.arange(1000), (SEP, CLS, EOD, EOP))
 def _encode(lines):
     """An id for each character but spaces, and those without a width: 10 and its code."""
     ids = [[10 + ord(c) for c in line if c not in " \u200b"] for line in lines]
-    return np.array(sum(ids, []), np.int32), np.array(
-        [len(line) for line in ids], np.int64
-    )
+    lengths = np.array([len(line) for line in ids], np.int64)
+    return np.array(sum(ids, []), np.int32), lengths
 
 
 TOKENIZER = types.SimpleNamespace(

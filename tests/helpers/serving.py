@@ -82,10 +82,9 @@ def running(model, name, host="127.0.0.1"):
 def ask(server, method="POST", path="/v1/models/m:predict", body=None, headers=None):
     """(status, what was answered)."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-    is_sent = body is None or isinstance(body, (str, bytes))
-    connection.request(
-        method, path, body if is_sent else json.dumps(body), headers or {}
-    )
+    if not isinstance(body, (str, bytes, type(None))):
+        body = json.dumps(body)
+    connection.request(method, path, body, headers or {})
     answer = connection.getresponse()
     content = answer.read().decode()
     connection.close()

@@ -1,7 +1,5 @@
 """Settings and files of tasks, for tests of how files are read."""
 
-import itertools
-
 from xlnet.finetuning.data import TaskData
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings
@@ -12,20 +10,9 @@ from xlnet.tasks.task import expand_split
 
 def settings(data_dir, group=ClassifierSettings, **changes):
     """Those of a run that trains on own files; the other files that it names do not exist."""
-    return group(
-        **{
-            **dict(
-                task_name="custom",
-                data_dir=str(data_dir),
-                model_dir="m",
-                output_dir="o",
-                spiece_model_file="s",
-                model_config_path="c",
-                do_train=True,
-            ),
-            **changes,
-        }
-    )
+    names = dict(model_dir="m", output_dir="o", spiece_model_file="s")
+    names.update(task_name="custom", model_config_path="c", do_train=True)
+    return group(**{"data_dir": str(data_dir), **names, **changes})
 
 
 def write(directory, name, *lines):
@@ -41,12 +28,10 @@ def read_rows(task, data_dir, split, need_labels=None):
     """
     if need_labels is None:
         need_labels = not split.startswith("test")
-    return list(
-        itertools.chain.from_iterable(
-            parsing.read_parts(task, data_dir, part, need_labels)[part]
-            for part in expand_split(task, split)
-        )
-    )
+    rows = []
+    for part in expand_split(task, split):
+        rows += parsing.read_parts(task, data_dir, part, need_labels)[part]
+    return rows
 
 
 def write_records(directory, rows, tokenizer, layout, task=TASKS["cola"]):

@@ -35,15 +35,8 @@ def train_tiny_model(path, control=CONTROL, user_defined=("<eop>", "3,"), **opti
     """Trains a model of 80 pieces on generated sentences."""
     rng = np.random.RandomState(0)
     sentences = [" ".join(rng.choice(WORDS, 8)) for _ in range(300)]
-    return train(
-        path,
-        sentences,
-        80,
-        control=control,
-        user_defined=user_defined,
-        hard_vocab_limit=False,
-        **options,
-    )
+    options.update(control=control, user_defined=user_defined, hard_vocab_limit=False)
+    return train(path, sentences, 80, **options)
 
 
 # ---- of many scripts
@@ -93,13 +86,8 @@ ODD_MODELS = {
 def train_odd_model(path, name):
     """Trains the model of `ODD_MODELS` on `ODD_TEXTS`."""
     sentences = [" ".join(ODD_TEXTS).replace("▁", "")] + [" ".join(WORDS)] * 300
-    return train(
-        path,
-        sentences,
-        user_defined=("<eop>", "3,"),
-        hard_vocab_limit=False,
-        **ODD_MODELS[name],
-    )
+    options = dict(user_defined=("<eop>", "3,"), hard_vocab_limit=False)
+    return train(path, sentences, **options, **ODD_MODELS[name])
 
 
 def odd_mixtures(count):
@@ -108,6 +96,5 @@ def odd_mixtures(count):
     letters = "".join(ODD_TEXTS)
     for _ in range(count):
         yield "".join(rng.choice(letters) for _ in range(rng.randrange(40)))
-        yield " ".join(
-            rng.choice(text.split() or [""]) for text in rng.choices(ODD_TEXTS, k=6)
-        )
+        texts = rng.choices(ODD_TEXTS, k=6)
+        yield " ".join(rng.choice(text.split() or [""]) for text in texts)
