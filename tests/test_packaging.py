@@ -47,9 +47,7 @@ def build(folder, form, target):
 def built(tmp_path_factory):
     """A folder with the source distribution, and the wheel that it makes."""
     if int(metadata.version("setuptools").split(".")[0]) < 77:
-        pytest.skip(
-            "building needs setuptools 77 or later, which requirements-dev.txt has"
-        )
+        pytest.skip("building needs setuptools 77 or later, of requirements-dev.txt")
     folder = tmp_path_factory.mktemp("built")
     shutil.copytree(ROOT, folder / "copy", ignore=NOT_BUILT)
     sources = build(folder / "copy", "sdist", folder)
@@ -64,13 +62,10 @@ class Environment:
     """A virtual environment with nothing but the wheel, which sees this Python's packages."""
 
     def __init__(self, folder, wheel):
-        subprocess.run(
-            [sys.executable, "-m", "venv", "--without-pip", folder], check=True
-        )
-        self.bin, self.site = (
-            folder / "bin",
-            next(folder.glob("lib/python*/site-packages")),
-        )
+        make = [sys.executable, "-m", "venv", "--without-pip", folder]
+        subprocess.run(make, check=True)
+        self.bin = folder / "bin"
+        self.site = next(folder.glob("lib/python*/site-packages"))
         subprocess.run(
             [sys.executable, "-m", "pip", "--python", self.bin / "python", "install"]
             + ["--no-deps", "--no-index", "--no-compile", "--quiet"]
@@ -79,68 +74,52 @@ class Environment:
         )
         (self.site / "dependencies.pth").write_text("\n".join(site.getsitepackages()))
 
-    def run(self, command, *arguments, cwd):
-        clean = {
-            name: value for name, value in os.environ.items() if name != "PYTHONPATH"
-        }
+    def succeed(self, command, *arguments, cwd):
+        """What a command prints, which must end with status 0."""
+        clean = dict(os.environ)
+        clean.pop("PYTHONPATH", None)
         program, *words = command.split()
-        return subprocess.run(
-            [self.bin / program, *words, *arguments],
-            cwd=cwd,
-            env=clean,
-            capture_output=True,
-            text=True,
-        )
+        words = [self.bin / program, *words, *arguments]
+        done = subprocess.run(words, cwd=cwd, env=clean, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
 
 @pytest.fixture(scope="module")
 def installed(built, tmp_path_factory):
-    return Environment(
-        tmp_path_factory.mktemp("environment"), next(built.glob("*.whl"))
-    )
+    folder = tmp_path_factory.mktemp("environment")
+    return Environment(folder, next(built.glob("*.whl")))
 
 
 NOT_IN_SOURCES = re.compile(
-    r"\.site/|\.devcontainer/.*\.lock$|\.git(-blame-ignore-revs)?$"
+    r"\.site/|\.devcontainer/.*\.lock$|\.git(-blame-ignore-revs)?$|.*(\.egg-info|cache)/"
 )
+
+
+def files_of(folder):
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix() for path in found}
 
 
 def test_the_sources_are_whole(built):
     """All files of the repository but the site's links and what is git's own."""
-    sources = next(
-        path for path in built.iterdir() if path.is_dir() and path.name != "copy"
-    )
-    expected = {
-        path.relative_to(built / "copy").as_posix()
-        for path in (built / "copy").rglob("*")
-        if path.is_file() and ".egg-info" not in str(path) and "cache/" not in str(path)
-    }
-    there = {
-        path.relative_to(sources).as_posix()
-        for path in sources.rglob("*")
-        if path.is_file()
-    }
-    assert {
-        name for name in expected - there if not NOT_IN_SOURCES.match(name)
-    } == set()
+    (sources,) = (path for path in built.glob("xlnet*") if path.is_dir())
+    there = files_of(sources)
+    missing = files_of(built / "copy") - there
+    assert not [name for name in missing if not NOT_IN_SOURCES.match(name)]
     assert "tests/golden/squad_features.json.gz" in there and "THIRD_PARTY.md" in there
 
 
 def test_what_is_installed(installed):
-    place = installed.site / "xlnet"
-    modules = {
-        path.relative_to(ROOT / "xlnet") for path in (ROOT / "xlnet").rglob("*.py")
-    }
-    assert {path.relative_to(place) for path in place.rglob("*.py")} == modules
-    for path in (ROOT / "xlnet").rglob("*.*"):
-        if path.suffix in (".typed", ".html", ".css", ".js", ".md", ".txt", ".zip"):
-            assert (place / path.relative_to(ROOT / "xlnet")).is_file(), path
-    ours = {path.name for path in installed.site.iterdir()}
-    assert {name for name in ours if not name.endswith((".dist-info", ".pth"))} == {
+    is_ours = lambda name: "cache" not in name and not name.startswith("configs/")
+    there = files_of(installed.site / "xlnet")
+    assert set(filter(is_ours, there)) == set(filter(is_ours, files_of(ROOT / "xlnet")))
+    folders = {path.name for path in installed.site.iterdir()}
+    assert [each for each in folders if not each.endswith((".dist-info", ".pth"))] == [
         "xlnet"
-    }
+    ]
     for path in (ROOT / "configs").rglob("*.json"):
-        copy = place / "configs" / path.relative_to(ROOT / "configs")
+        copy = installed.site / "xlnet/configs" / path.relative_to(ROOT / "configs")
         assert copy.read_bytes() == path.read_bytes()
 
 
@@ -172,11 +151,8 @@ DISTRIBUTIONS = {
 def test_each_package_that_is_imported_is_required():
     """By this project itself, not only by a package that happens to need it, too."""
     required = (ROOT / "requirements.txt").read_text(encoding="utf-8")
-    required += (
-        (ROOT / "pyproject.toml")
-        .read_text(encoding="utf-8")
-        .split("[project.scripts]")[0]
-    )
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    required += project.partition("[project.scripts]")[0]
     imported = set()
     for path in (ROOT / "xlnet").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -192,10 +168,7 @@ def test_each_package_that_is_imported_is_required():
             continue
         count += 1
         name = DISTRIBUTIONS.get(top, top).replace("_", "-")
-        assert re.search(rf'(^|["\s]){name}[\[<>=]', required, re.MULTILINE), (
-            module,
-            name,
-        )
+        assert re.search(rf'(^|["\s]){name}[\[<>=]', required, re.MULTILINE), module
     assert count > 20
 
 
@@ -207,16 +180,12 @@ def locked(name, tensorflow, version):
     """What a list of packages has for a Python on Linux: name to version."""
     path = ROOT / "scripts" / "locked" / f"{name}-{tensorflow}.txt"
     text = path.read_text(encoding="utf-8")
-    lines = [
-        line.split(" --hash=")
-        for line in text.replace("\\\n", "").splitlines()
-        if line[:1] not in ("#", "")
-    ]
-    assert all(
-        len(parts) > 1 and all(part.strip().startswith("sha256:") for part in parts[1:])
-        for parts in lines
-    )
-    wanted = [Requirement(parts[0]) for parts in lines]
+    wanted = []
+    for line in text.replace("\\\n", "").splitlines():
+        if line[:1] not in ("#", ""):
+            requirement, *hashes = line.split(" --hash=")
+            assert hashes and all(each.startswith("sha256:") for each in hashes)
+            wanted.append(Requirement(requirement))
     where = {
         "python_version": version,
         "python_full_version": version + ".9",
@@ -265,32 +234,15 @@ def test_the_words_after_xlnet(words, status, said):
 
 def test_presets_by_name_and_a_run(installed, place, tmp_path):
     """Records made by two processes, for a preset; a network that is given by name, trained."""
-    done = installed.run(
-        "xlnet data make",
-        "--config=tiny",
-        "--num_workers=2",
-        "--input_glob=%s" % (place / "train.txt"),
-        "--save_dir=records",
-        "--sp_path=%s" % (place / "sp.model"),
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "streams 8 x " in done.stdout and "sequences of 128 tokens" in done.stdout
-    vocab_size = json.loads((tmp_path / "records" / "manifest.json").read_text())[
-        "vocab_size"
-    ]
-    done = installed.run(
-        "xlnet pretrain",
-        *"--config=tiny --record_info_dir=records --train_steps=1 --warmup_steps=0".split(),
-        *"--n_layer=1 --d_inner=8 --num_predict=8 --device=cpu".split(),
-        f"--n_token={vocab_size}",
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
+    paths = [f"--input_glob={place / 'train.txt'}", f"--sp_path={place / 'sp.model'}"]
+    program = "xlnet data make --config=tiny --num_workers=2 --save_dir=records"
+    shown = installed.succeed(program, *paths, cwd=tmp_path)
+    assert "streams 8 x " in shown and "sequences of 128 tokens" in shown
+    manifest = json.loads((tmp_path / "records" / "manifest.json").read_text())
+    program = "xlnet pretrain --config=tiny --record_info_dir=records --train_steps=1"
+    program += " --warmup_steps=0 --n_layer=1 --d_inner=8 --num_predict=8 --device=cpu"
+    installed.succeed(program, f"--n_token={manifest['vocab_size']}", cwd=tmp_path)
     assert (tmp_path / "model" / "model.ckpt-1.index").is_file()
-
-
-# Names of what comes along.
 
 
 def test_names(tmp_path, monkeypatch):

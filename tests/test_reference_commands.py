@@ -6,8 +6,8 @@ import re
 import shlex
 
 import pytest
-from helpers import command
-from helpers.finetuning import make_vocabulary, make_workspace
+from helpers import command, official
+from helpers.finetuning import make_vocabulary
 from helpers.paths import RELEASED
 from helpers.pretraining import make_text
 
@@ -78,29 +78,13 @@ def place(tmp_path_factory):
     """A directory with texts, a vocabulary, a small model of the released layout, and data."""
     folder = tmp_path_factory.mktemp("reference")
     make_text(folder / "text.txt", seed=0, sentences=400)
-    make_workspace(folder)  # sts/, sp.model
+    official.make("sts-b", folder / "sts-b")
     (folder / "large").mkdir()
     for path in RELEASED.iterdir():
         (folder / "large" / path.name).write_bytes(path.read_bytes())
     make_vocabulary(folder / "large" / "spiece.model", 37)
-    for split in ("train", "test"):
-        for kind in ("pos", "neg"):
-            (folder / "imdb" / split / kind).mkdir(parents=True)
-            for i in range(40):
-                (folder / "imdb" / split / kind / (f"{i}_7.txt")).write_text(
-                    f"kamat telok {kind} {i}"
-                )
-    article = {
-        "answers": ["A", "C"] * 16,
-        "options": [["kamat", "telok", "rokmi", "mitel"]] * 32,
-        "questions": ["solkat _ ?", "dakar"] * 16,
-        "article": "Kamat telok. Rokmi.",
-        "id": "1.txt",
-    }
-    for split in ("train", "dev", "test"):
-        texts = folder / "race" / split / "middle"
-        texts.mkdir(parents=True)
-        (texts / "1.txt").write_text(json.dumps(article))
+    official.make("imdb", folder / "imdb")
+    official.make("race", folder / "race")
     for split in ("train", "dev"):
         paragraphs = []
         for i in range(80):
@@ -117,13 +101,10 @@ def place(tmp_path_factory):
 def run(place, monkeypatch, line, **machine):
     """Runs a command line in `place`; `machine`: what is put in."""
     monkeypatch.chdir(place)
-    words = shlex.split(line)[1:]
-    program = {"train.py": "train_gpu.py", "run_race.py": "run_classifier.py"}.get(
-        words[0], words[0]
-    )
-    flags = dict(word[2:].split("=", 1) for word in words[1:])
-    flags.update(machine)
-    return command.succeed(program, **flags)
+    _, program, *words = shlex.split(line)
+    ours = {"train.py": "train_gpu.py", "run_race.py": "run_classifier.py"}
+    flags = dict(word[2:].split("=", 1) for word in words)
+    return command.succeed(ours.get(program, program), **{**flags, **machine})
 
 
 def noted(done):
@@ -137,24 +118,12 @@ SMALL = dict(seq_len=32, reuse_len=16, num_predict=5)
 
 @pytest.fixture(scope="module")
 def records(place):
+    machine = dict(SMALL, sp_path="large/spiece.model", save_dir="data")
+    machine.update(bsz_per_host=4, num_passes=2)
     with pytest.MonkeyPatch.context() as patched:
-        done = run(
-            place,
-            patched,
-            DATA,
-            sp_path="large/spiece.model",
-            save_dir="data",
-            bsz_per_host=4,
-            num_passes=2,
-            **SMALL,
-        )
-    assert noted(done) == {
-        "num_core_per_host",
-        "num_predict",
-        "mask_alpha",
-        "mask_beta",
-    }
-    return done
+        done = run(place, patched, DATA, **machine)
+    unused = {"num_core_per_host", "num_predict", "mask_alpha", "mask_beta"}
+    assert noted(done) == unused
 
 
 TINY = dict(
@@ -178,11 +147,8 @@ def test_pretraining(place, records, monkeypatch):
     """No model_dir and no activation is given, and the records are looked for in tfrecords/."""
     done = run(place, monkeypatch, PRETRAIN, **TINY)
     assert noted(done) == {"d_embed"}
-    for note in (
-        "record_info_dir: the records are in data",
-        f"model_dir is not given: {place}/model",
-    ):
-        assert f"note: {note}\n" in done.stdout
+    assert "note: record_info_dir: the records are in data\n" in done.stdout
+    assert f"note: model_dir is not given: {place}/model\n" in done.stdout
     config = json.loads((place / "model" / "xlnet_config.json").read_text())
     assert config["ff_activation"] == "relu" and config["untie_r"] is True
     assert (place / "model" / "model.ckpt-2.index").exists()
@@ -196,81 +162,53 @@ def prepared(monkeypatch):
 
 def test_pretraining_on_a_tpu(place, records, monkeypatch, prepared):
     done = run(place, monkeypatch, TPU, **dict(TINY, model_dir="tpu"))
-    assert noted(done) == set(
-        "d_embed tpu_zone gcp_project master track_mean num_passes iterations "
-        "summary_type".split()
-    )
+    unused = "d_embed tpu_zone gcp_project master track_mean num_passes iterations"
+    assert noted(done) == {*unused.split(), "summary_type"}
 
 
 FINETUNE = dict(
     spiece_model_file="large/spiece.model",
-    model_dir="finetuned",
     device="cpu",
     model_config_path="large/xlnet_config.json",
-    max_seq_length=16,
+    init_checkpoint="large/xlnet_model.ckpt",
+    train_batch_size=8,
+    warmup_steps=1,
 )
 
 
 @pytest.mark.parametrize(
-    "line, data, more, also_noted",
+    "task, line, unused",
     (
-        (STS_B, "sts", {}, {"num_hosts"}),
-        (IMDB, "imdb", {}, {"iterations", "num_hosts", "tpu"}),
-        (
-            RACE,
-            "race",
-            {"task_name": "race"},
-            {"iterations", "max_qa_length", "num_hosts", "tpu"},
-        ),
+        ("sts-b", STS_B, {"num_hosts"}),
+        ("imdb", IMDB, {"iterations", "num_hosts", "tpu", "use_tpu"}),
+        ("race", RACE, {"iterations", "max_qa_length", "num_hosts", "tpu", "use_tpu"}),
     ),
-    ids=("sts-b", "imdb", "race"),
 )
-def test_finetuning(place, monkeypatch, prepared, line, data, more, also_noted):
+def test_finetuning(place, monkeypatch, prepared, task, line, unused):
     """On a TPU's command line: it runs on what there is, and says so."""
     monkeypatch.setattr(Evaluator, "evaluate", lambda self: print("evaluated"))
     monkeypatch.setattr(Evaluator, "note_verdict", lambda self, *seen: None)
-    more = dict(
-        more, init_checkpoint="large/xlnet_model.ckpt", train_steps=8, warmup_steps=1
-    )
-    done = run(place, monkeypatch, line, **dict(FINETUNE, **more), data_dir=data)
-    assert noted(done) - {"use_tpu"} == also_noted
+    machine = dict(FINETUNE, task_name=task, data_dir=task, max_seq_length=16)
+    machine.update(model_dir="finetuned", train_steps=8)
+    done = run(place, monkeypatch, line, **machine)
+    assert noted(done) == unused
     assert ("evaluated" in done.stdout) == (line is not STS_B)
-    assert ("use_tpu" in noted(done)) == (line in (IMDB, RACE))
 
 
 def test_questions(place, monkeypatch):
     """Records, of which a tenth is held out where no other file is named; a training and its
     predictions."""
-    data = dict(
-        spiece_model_file="large/spiece.model",
-        train_file="train-v2.0.json",
-        output_dir="squad",
-        max_seq_length=512,
-    )
-    done = run(place, monkeypatch, SQUAD_RECORDS, **data)
+    data = dict(train_file="train-v2.0.json", output_dir="squad")
+    vocabulary = FINETUNE["spiece_model_file"]
+    done = run(place, monkeypatch, SQUAD_RECORDS, **data, spiece_model_file=vocabulary)
     assert noted(done) == {"num_proc", "proc_id", "use_tpu"}
     made = re.search(r"train: (\d+) rows", done.stdout)
     assert made and 60 < int(made[1]) < 80
-    done = run(
-        place,
-        monkeypatch,
-        SQUAD,
-        **dict(
-            {**FINETUNE, **data},
-            predict_file="dev-v2.0.json",
-            model_dir="answers",
-            num_core_per_host=1,
-            init_checkpoint="large/xlnet_model.ckpt",
-            train_batch_size=8,
-            train_steps=2,
-            warmup_steps=1,
-        ),
-    )
-    assert noted(done) == {
-        *("iterations", "predict_batch_size", "num_hosts", "tpu", "use_tpu")
-    }
+    machine = dict(FINETUNE, predict_file="dev-v2.0.json", model_dir="answers")
+    machine.update(num_core_per_host=1, train_steps=2)
+    done = run(place, monkeypatch, SQUAD, **machine, **data)
+    unused = {"iterations", "predict_batch_size", "num_hosts", "tpu", "use_tpu"}
+    assert noted(done) == unused
     assert re.search("^task +custom: 80 examples", done.stdout, re.M)
-    predicted = json.loads(
-        (place / "answers" / "results" / "predictions_custom_dev-v2.0.json").read_text()
-    )
-    assert set(predicted) == {f"dev{i}" for i in range(80)}
+    path = place / "answers" / "results" / "predictions_custom_dev-v2.0.json"
+    assert set(json.loads(path.read_text())) == {f"dev{i}" for i in range(80)}

@@ -90,94 +90,58 @@ CASES = {
     "tsv_saved_by_excel": [({("old",): 11, ("sad",): 14, ("old", "sad"): 15}, None)],
 }
 IS_TRUE_OR_FALSE = {"multi_label", "is_regression"}
-DECLARED = {  # flags that say what files are
-    *("input_format", "delimiter", "quoting", "header", "encoding", "on_error"),
-    "label_form",
-}
+OF_FILES = set(
+    "data_dir task_name text_a_column label_column input_format delimiter quoting header "
+    "encoding on_error label_form".split()
+)
 
 
 def commands_of(folder):
     """(verb, flags as a dict) of each command."""
     text = json.loads((REPORTS / folder / "case.json").read_text())["command"]
     for part in text.split("; "):
-        words = shlex.split(part)
-        words = words[words.index("xlnet") + 1 :]
-        yield (
-            " ".join(word for word in words if not word.startswith("--")),
-            dict(
-                word[2:].split("=", 1) if "=" in word else (word[2:], True)
-                for word in words
-                if word.startswith("--")
-            ),
-        )
+        verb, _, flags = part.partition("xlnet ")[2].partition(" --")
+        given = [word[2:].partition("=") for word in shlex.split("--" + flags)]
+        yield verb, {name: value if sign else "True" for name, sign, value in given}
 
 
 def read(verb, flags):
     """The rows of the train file of a command."""
-    names = {
-        "data_dir",
-        "task_name",
-        "text_a_column",
-        "label_column",
-        "multi_label",
-        "is_regression",
-        *DECLARED,
-    }
     if "config" in flags:
         assert files.read_json(flags["config"], "config") == {"train_batch_size": 2}
-    task = known.resolve_task(
-        tasks.settings(
-            **{
-                **{
-                    name: value in (True, "True") if name in IS_TRUE_OR_FALSE else value
-                    for name, value in flags.items()
-                    if name in names
-                },
-                "group": GROUPS[verb],
-                "dev_share": 0.0,
-            }
-        )
-    )
-    return read_rows(task, flags["data_dir"], "train")
+    values = {name: flags[name] for name in OF_FILES & set(flags)}
+    for name in IS_TRUE_OR_FALSE & set(flags):
+        values[name] = flags[name] == "True"
+    settings = tasks.settings(group=GROUPS[verb], dev_share=0.0, **values)
+    return read_rows(known.resolve_task(settings), flags["data_dir"], "train")
 
 
 @pytest.mark.parametrize(
-    "folder, index",
-    [(folder, index) for folder, cases in CASES.items() for index in range(len(cases))],
+    "folder, index, expected",
+    [(name, *each) for name, cases in CASES.items() for each in enumerate(cases)],
 )
-def test_a_report(folder, index, monkeypatch, caplog, tmp_path):
+def test_a_report(folder, index, expected, monkeypatch, caplog, tmp_path):
     caplog.set_level(logging.INFO, "xlnet")
     monkeypatch.chdir(REPORTS / folder)
     verb, flags = list(commands_of(folder))[index]
-    expected = CASES[folder][index]
     if isinstance(expected, Refused):
         with pytest.raises(errors.UserError, match=expected.error):
             read(verb, flags)
         rows = read(verb, {**flags, **expected.flags})
-        assert dict(collections.Counter(row.label for row in rows)) == expected.counts
-        return
-    if verb not in GROUPS:
-        done = command.run(
-            "xlnet " + verb, **{**flags, "save_dir": tmp_path / "records"}
-        )
-        found, log = done.returncode, done.stdout + done.stderr
-        if isinstance(expected, str):
-            assert done.returncode == 1 and len(done.errors) == 1
-            assert re.search(expected, done.errors[0])
-            return
+        assert collections.Counter(row.label for row in rows) == expected.counts
+    elif verb not in GROUPS:
+        flags["save_dir"] = tmp_path / "records"
+        assert re.search(expected, command.refused("xlnet " + verb, **flags))
     elif isinstance(expected, str):
         with pytest.raises(errors.UserError, match=expected) as e:
             read(verb, flags)
         assert "\n" not in str(e.value)
-        return
     else:
+        counts, log = expected
         rows = read(verb, flags)
-        found = len(rows)
-        if isinstance(expected[0], dict):
-            found = dict(collections.Counter(row.label for row in rows))
-        log = caplog.text
-    assert found == expected[0]
-    assert expected[1] is None or re.search(expected[1], log)
+        found = collections.Counter(row.label for row in rows)
+        assert (found if isinstance(counts, dict) else len(rows)) == counts
+        assert log is None or re.search(log, caplog.text)
 
 
 # ---- fewer_cores: fewer cores than the machine has

@@ -21,45 +21,34 @@ from xlnet.support import errors
 REPORTS = ROOT / "tests" / "reports"
 
 
-def test_records_are_read_as_their_names_say(tmp_path):
-    vocabulary = train_tiny_model(tmp_path / "sp.model")
-    settings = CorpusSettings(
-        input_glob=str(REPORTS / "records_in_corpora" / "*.gz"),
-        seq_len=64,
-        sp_path=vocabulary,
+def settings_for(tmp_path, files):
+    """Settings of records of these files."""
+    return CorpusSettings(
+        input_glob=str(REPORTS / files),
+        sp_path=train_tiny_model(tmp_path / "sp.model"),
         save_dir=str(tmp_path / "records"),
+        seq_len=64,
         num_workers=1,
     )
+
+
+def test_records_are_read_as_their_names_say(tmp_path):
+    settings = settings_for(tmp_path, "records_in_corpora/*.gz")
     manifest = preparation.make_records(settings).manifest
-    assert (manifest.documents, manifest.sentences, manifest.reuse_len) == (
-        120,
-        600,
-        32,
-    )
+    found = manifest.documents, manifest.sentences, manifest.reuse_len
+    assert found == (120, 600, 32)
     assert not preparation.make_records(settings).is_new  # nothing to do
 
 
 @pytest.mark.parametrize(
     "name, message",
     [
-        (
-            "records_in_corpora/list.json",
-            "list.json, line 1: found .*, expected an object of JSON",
-        ),
-        (
-            "end_of_text_marks/text.txt",
-            "text.txt, line 3: found .*, expected a blank line between documents",
-        ),
+        ("records_in_corpora/list.json", "line 1: found .*, expected an object of"),
+        ("end_of_text_marks/text.txt", "line 3: found .*, expected a blank line"),
     ],
 )
 def test_text_in_another_form_is_refused(tmp_path, name, message):
-    settings = CorpusSettings(
-        input_glob=str(REPORTS / name),
-        sp_path=train_tiny_model(tmp_path / "sp.model"),
-        save_dir=str(tmp_path / "records"),
-        seq_len=32,
-        num_workers=1,
-    )
+    settings = settings_for(tmp_path, name)
     with pytest.raises(errors.UserError, match=message) as error:
         preparation.make_records(settings)
     assert "\n" not in str(error.value)
@@ -86,13 +75,8 @@ def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path):
         ("m.model/n.model", "sp_path: found .*m.model, which cannot"),
         ("n.model", "expected a size that the text allows"),
     ):
-        line = command.refused(
-            program,
-            input_glob=text,
-            sp_path=tmp_path / name,
-            vocab_size=model.vocab_size() + 1,
-        )
-        assert re.search(message, line)
+        flags = dict(sp_path=tmp_path / name, vocab_size=model.vocab_size() + 1)
+        assert re.search(message, command.refused(program, input_glob=text, **flags))
 
 
 @pytest.mark.parametrize("is_input", [False, True])

@@ -10,11 +10,8 @@ from helpers.finetuning import make_vocabulary, weights
 from helpers.paths import RELEASED
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_start")]
-NAMES, PLACES, FILLER = (
-    ("kamat", "telok", "solkit"),
-    ("dakar", "nokla"),
-    ("mi", "le", "rok", "las"),
-)
+NAMES, PLACES = ("kamat", "telok", "solkit"), ("dakar", "nokla")
+FILLER = ("mi", "le", "rok", "las")
 ROWS = {"train": 100, "dev": 24, "test": 12}
 
 
@@ -39,13 +36,12 @@ class Place:
         (directory / "data").mkdir()
         rng = random.Random(0)
         for split, count in ROWS.items():
-            (directory / "data" / (split + ".txt")).write_text(
-                "-DOCSTART- -X- O\n\n"
-                + "\n".join(make_sentence(rng) for _ in range(count))
-            )
+            sentences = "\n".join(make_sentence(rng) for _ in range(count))
+            text = "-DOCSTART- -X- O\n\n" + sentences
+            (directory / "data" / (split + ".txt")).write_text(text)
         make_vocabulary(directory / "sp.model", 37)
 
-    def run(self, *arguments, **changes):
+    def run(self, **changes):
         flags = dict(
             task_name="custom",
             data_dir=self.directory / "data",
@@ -63,10 +59,11 @@ class Place:
             save_steps=1000,
             device="cpu",
         )
-        return command.run("run_tagger.py", *arguments, **dict(flags, **changes))
+        return command.run("run_tagger.py", **dict(flags, **changes))
 
-    def succeed(self, *arguments, **changes):
-        done = self.run(*arguments, **changes)
+    def succeed(self, **changes):
+        """What a run prints that trains, evaluates and predicts."""
+        done = self.run(do_train=True, do_eval=True, do_predict=True, **changes)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -82,18 +79,15 @@ def place(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(place):
-    """What a run prints that trains, evaluates and predicts."""
-    return place.succeed("--do_train=True", "--do_eval=True", "--do_predict=True")
+    return place.succeed()
 
 
 def test_a_small_network_learns_entities(place, trained):
     assert "custom: 100 examples" in trained
     model = place.directory / "model"
     kept = json.loads((model / "evaluations.json").read_text())
-    assert kept["metric"] == "f1" and [one["step"] for one in kept["evaluations"]] == [
-        40,
-        80,
-    ]
+    assert kept["metric"] == "f1"
+    assert [one["step"] for one in kept["evaluations"]] == [40, 80]
     results = json.loads((model / "results" / "eval_results_dev.json").read_text())
     (best,) = results["checkpoints"]
     assert best["f1"] > 0.8
@@ -110,14 +104,13 @@ def predicted(path):
 
 
 def test_the_sentences_come_back_with_one_key_more(place, trained):
-    found = predicted(
-        place.directory / "model" / "results" / "predictions_custom_test.jsonl"
-    )
+    results = place.directory / "model" / "results"
+    found = predicted(results / "predictions_custom_test.jsonl")
     text = (place.directory / "data" / "test.txt").read_text()
-    sentences = text.replace("-DOCSTART- -X- O\n\n", "").strip().split("\n\n")
-    assert [one["text"] for one in found] == [
-        [line.split()[0] for line in sentence.split("\n")] for sentence in sentences
-    ]
+    sentences = text.strip().split("\n\n")[1:]  # without -DOCSTART-
+    assert len(found) == len(sentences)
+    for one, sentence in zip(found, sentences):
+        assert one["text"] == [line.split()[0] for line in sentence.split("\n")]
     assert all(len(one["predicted"]) == len(one["2"]) for one in found)
     labels = {tag[2:] for one in found for tag in one["predicted"]}
     assert labels == {"", "PER", "LOC"}
@@ -127,13 +120,8 @@ def test_the_model_directory_and_a_text_suffice(place, trained, tmp_path):
     """No training data and no other flags; entities come out as characters."""
     text = "mi  kamat telok dakar le"
     path = place.write("texts.jsonl", json.dumps(dict(text=text, id=3)) + "\n")
-    command.succeed(
-        "run_tagger.py",
-        do_predict=True,
-        predict_file=path,
-        model_dir=place.directory / "model",
-        predict_dir=tmp_path,
-    )
+    flags = dict(model_dir=place.directory / "model", predict_dir=tmp_path)
+    command.succeed("run_tagger.py", do_predict=True, predict_file=path, **flags)
     value = json.loads((tmp_path / "predictions_custom_texts.jsonl").read_text())
     assert value.pop("predicted") == [[4, 15, "PER"], [16, 21, "LOC"]]
     assert value == dict(text=text, id=3)
@@ -149,9 +137,6 @@ def test_training_on_texts_with_spans(place, tmp_path):
         entities = [[0, len(name), "PER"], [start, end, "LOC"]]
         lines.append(json.dumps(dict(text=text, entities=entities)) + "\n")
     out = place.succeed(
-        "--do_train=True",
-        "--do_eval=True",
-        "--do_predict=True",
         data_dir=place.write("spans.jsonl", "".join(lines)),
         model_dir=tmp_path,
         train_steps=100,
@@ -171,7 +156,7 @@ def test_training_on_texts_with_spans(place, tmp_path):
 
 def test_bad_input_is_refused_in_one_line(place):
     model = place.directory / "no"
-    done = place.run("--do_train=True", label_column="4", model_dir=model)
+    done = place.run(do_train=True, label_column="4", model_dir=model)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
     assert re.search("train.txt:3: found null .*; --label_column", done.stderr)
     assert not model.exists()
