@@ -23,16 +23,8 @@ def runs(model, monkeypatch):
         monkeypatch.setattr(opens, lambda settings: model)
     monkeypatch.setattr(type(model), "close", lambda self: None)
 
-    def run(program, *flags, typed=None):
-        if typed is not None:
-            monkeypatch.setattr(
-                sys,
-                "stdin",
-                io.TextIOWrapper(
-                    io.BytesIO(typed if isinstance(typed, bytes) else typed.encode()),
-                    "utf-8",
-                ),
-            )
+    def run(program, *flags, typed=""):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed.encode())))
         return command.run("xlnet " + program, "--model_dir=model", *flags)
 
     return run

@@ -6,7 +6,6 @@ import os
 import pathlib
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,7 +13,13 @@ import time
 import pytest
 from helpers import command
 from helpers.paths import ROOT
-from helpers.preparation import REUSE_LEN, SEQ_LEN, make_documents, make_workspace
+from helpers.preparation import (
+    REUSE_LEN,
+    SEQ_LEN,
+    files_of,
+    make_documents,
+    make_workspace,
+)
 from helpers.pretraining import free_ports
 
 pytest.importorskip(
@@ -38,99 +43,52 @@ def workspace(tmp_path_factory):
     return workspace
 
 
-def flags(workspace, save_dir, **more):
+def flags(workspace, save_dir, input_glob="text.txt"):
     return dict(
-        dict(
-            input_glob=workspace.path("text.txt"),
-            sp_path=workspace.path("sp.model"),
-            save_dir=workspace.path(save_dir),
-            num_streams=64,
-            num_passes=2,
-            seq_len=SEQ_LEN,
-            reuse_len=REUSE_LEN,
-        ),
-        **more,
+        input_glob=workspace.path(input_glob),
+        sp_path=workspace.path("sp.model"),
+        save_dir=workspace.path(save_dir),
+        num_streams=64,
+        num_passes=2,
+        seq_len=SEQ_LEN,
+        reuse_len=REUSE_LEN,
     )
 
 
-def content(directory):
-    paths = pathlib.Path(directory).iterdir()
-    return {path.name: path.read_bytes() for path in paths if path.is_file()}
-
-
-def start(*words):
-    """A process of the cluster, with the library on its path."""
+def start(*words, output=subprocess.DEVNULL):
+    """A process with the library on its path."""
     return subprocess.Popen(
-        [sys.executable, "-m", *map(str, words)],
+        [sys.executable, "-m", *words],
         cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        text=True,
         env=dict(os.environ, PYTHONPATH=str(ROOT)),
     )
 
 
 @contextlib.contextmanager
-def dask(workers=2):
-    """Yields the scheduler, the workers and its address."""
+def dask():
+    """Yields two workers, and the address of their scheduler."""
     port = free_ports(1)[0]
-    processes = [
-        start(
-            "distributed.cli.dask_scheduler",
-            "--host=127.0.0.1",
-            f"--port={port}",
-            "--no-dashboard",
-            "--no-show",
-        )
-    ]
+    how = ["--host=127.0.0.1", f"--port={port}", "--no-dashboard", "--no-show"]
+    processes = [start("distributed.cli.dask_scheduler", *how)]
+    address = f"tcp://127.0.0.1:{port}"
     try:
-        end = time.monotonic() + 60
-        while True:
-            with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            assert time.monotonic() < end and processes[0].poll() is None
-            time.sleep(0.1)
-        address = f"tcp://127.0.0.1:{port}"
-        processes += [
-            start(
-                "distributed.cli.dask_worker",
-                address,
-                "--nthreads=1",
-                "--no-nanny",
-                "--no-dashboard",
-                "--memory-limit=0",
-            )
-            for _ in range(workers)
-        ]
-        yield processes[0], processes[1:], address
+        for _ in range(2):  # they wait for the scheduler
+            how = ["--nthreads=1", "--no-nanny", "--no-dashboard", "--memory-limit=0"]
+            processes.append(start("distributed.cli.dask_worker", address, *how))
+        yield processes[1:], address
     finally:
         for process in processes:
             process.kill()
             process.wait()
 
 
-def begin(workspace, save_dir, address, **more):
-    return subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "xlnet",
-            "data",
-            "beam",
-            *command.flags(
-                flags(
-                    workspace,
-                    save_dir,
-                    beam_options=RUNNER + "--dask_client_address=" + address,
-                    **more,
-                )
-            ),
-        ],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def begin(address, **values):
+    options = RUNNER + "--dask_client_address=" + address
+    words = command.flags(dict(values, beam_options=options))
+    return start("xlnet", "data", "beam", *words, output=subprocess.PIPE)
 
 
 def end(process):
@@ -140,42 +98,20 @@ def end(process):
     return process.returncode, stdout, (stderr.strip().splitlines() or [""])[-1]
 
 
-def wait_for(workspace, save_dir, pattern, process):
-    limit = time.monotonic() + 120
-    while not list(pathlib.Path(workspace.path(save_dir)).glob(pattern)):
-        assert process.poll() is None and time.monotonic() < limit
-        time.sleep(0.02)
-
-
-@pytest.fixture(scope="module")
-def killed(workspace):
-    """A pipeline of which a worker was killed while tokens were made."""
-    with dask() as (_, workers, address):
-        process = begin(workspace, "killed", address)
-        wait_for(workspace, "killed", "unfinished/tokens-*.json", process)
+def test_a_killed_worker_changes_nothing_and_bad_text_is_one_line(workspace):
+    plain, killed = (pathlib.Path(workspace.path(name)) for name in ("plain", "killed"))
+    with dask() as (workers, address):
+        process = begin(address, **flags(workspace, "killed"))
+        limit = time.monotonic() + 180
+        while not list(killed.glob("unfinished/tokens-*.json")):
+            assert process.poll() is None and time.monotonic() < limit
+            time.sleep(0.02)
         workers[0].send_signal(signal.SIGKILL)
         status, stdout, last = end(process)
         assert status == 0 and "records: " in stdout, last
+        assert files_of(killed) == files_of(plain)
 
-        # On what is left: text that is bad is one line.
         pathlib.Path(workspace.path("bad.txt")).write_bytes(b"fine\n\xff\n")
-        refused = end(
-            begin(
-                workspace,
-                "refused",
-                address,
-                input_glob=workspace.path("bad.txt"),
-            )
-        )
-        return refused
-
-
-def test_a_killed_worker_changes_nothing(workspace, killed):
-    assert content(workspace.path("killed")) == content(workspace.path("plain"))
-
-
-def test_bad_text_is_one_line(workspace, killed):
-    status, _, last = killed
-    assert status == 1 and last.startswith(
-        "xlnet data beam: {}, line 2: found byte 0xff".format(workspace.path("bad.txt"))
-    ), last
+        status, _, last = end(begin(address, **flags(workspace, "bad", "bad.txt")))
+        found = f"{workspace.path('bad.txt')}, line 2: found byte 0xff"
+        assert status == 1 and last.startswith(f"xlnet data beam: {found}"), last

@@ -17,44 +17,25 @@ from xlnet.settings.network import XLNetConfig
 from xlnet.support.errors import UserError
 
 ON_GPU = os.environ.get("XLNET_TEST_GPU") == "1"
-RUN = [
-    sys.executable,
-    str(ROOT / "benchmarks" / "run.py"),
-    "--works=infer",
-    "--n_layer=1",
-    "--model_config_path=tiny",
-]
-
-
-def base(**changes):
-    return dict(presets_of("model")["base"], **changes)
+SIZES = presets_of("model")
 
 
 @pytest.mark.parametrize(
     "name, recompute",
-    (
-        ("pretrain", False),
-        ("pretrain", True),
-        ("finetune", False),
-        ("finetune", True),
-        ("infer", False),
-    ),
+    (("pretrain", False), ("pretrain", True), ("finetune", True), ("infer", False)),
 )
 def test_operations_are_those_of_the_graph(graph, name, recompute):
     """Up to what the formulas leave out: segments beside the keys, the classifier's head."""
-    config = base(n_layer=2)
-    time_xlnet.build(
-        WORKS[name], XLNetConfig(**config), dict(precision="fp32", recompute=recompute)
-    )
-    assert operations_of(graph) == pytest.approx(
-        costs.step_operations(config, WORKS[name], recompute), rel=0.02
-    )
+    config = dict(SIZES["base"], n_layer=2)
+    options = dict(precision="fp32", recompute=recompute)
+    time_xlnet.build(WORKS[name], XLNetConfig(**config), options)
+    expected = costs.step_operations(config, WORKS[name], recompute)
+    assert operations_of(graph) == pytest.approx(expected, rel=0.02)
 
 
 def test_parameters_are_those_of_the_released_models():
-    assert costs.parameters(base()) == 116718336 + 32000
-    large = presets_of("model")["large"]
-    assert costs.parameters(large) == 360268800 + 32000
+    assert costs.parameters(SIZES["base"]) == 116718336 + 32000
+    assert costs.parameters(SIZES["large"]) == 360268800 + 32000
 
 
 @pytest.mark.skipif(ON_GPU, reason="is about machines without one")
@@ -67,13 +48,10 @@ def test_without_a_gpu_nothing_is_timed(capsys):
 def test_benchmark_prints_its_table():
     """A rival that cannot do the work, here a Python that has none, has a row that says why."""
     rivals = [f"--{name}={sys.executable}" for name in ("huggingface", "kerashub")]
-    done = subprocess.run(
-        RUN
-        + rivals
-        + ["--halves", "--batch=2", "--length=16", "--repeats=1", "--warm_up=1"],
-        capture_output=True,
-        text=True,
-    )
+    words = [sys.executable, ROOT / "benchmarks" / "run.py", *rivals, "--halves"]
+    words += "--works=infer --n_layer=1 --model_config_path=tiny".split()
+    words += "--batch=2 --length=16 --repeats=1 --warm_up=1".split()
+    done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for system in ("KerasHub on tensorflow", "KerasHub on jax"):
         assert f"| infer 2 × 16, fp32 | {system} | time_kerashub.py with" in done.stdout

@@ -14,38 +14,29 @@ SCRIPT = "xlnet convert"
 CONFIG = dict(**sizes(layers=1, width=8, heads=2, inner=16), n_token=37)
 
 
+def convert(place, start, end, run=command.succeed, **flags):
+    return run(SCRIPT, input=place.path(start), output=place.path(end), **flags)
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A model that was fine-tuned here, with its best checkpoint; there; and back again."""
     place = finetuning.make_workspace(tmp_path_factory.mktemp("convert"))
     XLNetConfig(**CONFIG).to_json(place.path("config.json"))
-    place.succeed(
-        "--do_train=True",
-        "--do_predict=True",
-        eval_steps=1,
-        model_config_path=place.path("config.json"),
-        uncased=True,
-    )
-    place.there = command.succeed(
-        SCRIPT, input=place.path("model"), output=place.path("theirs")
-    )
-    command.succeed(
-        SCRIPT,
-        input=place.path("theirs"),
-        output=place.path("back"),
-        text_b_column="second",
-    )
+    flags = dict(eval_steps=1, model_config_path=place.path("config.json"))
+    place.succeed("--do_train=True", "--do_predict=True", uncased=True, **flags)
+    place.there = convert(place, "model", "theirs")
+    convert(place, "theirs", "back", text_b_column="second")
     return place
 
 
 def test_labels_and_vocabulary_go_there(place):
-    with open(place.path("theirs", "config.json"), encoding="utf-8") as f:
-        config = json.load(f)
+    config = json.loads((place.directory / "theirs" / "config.json").read_text())
     assert config["architectures"] == ["XLNetForSequenceClassification"]
     assert config["id2label"] == {"0": "animal", "1": "plant", "2": "stone"}
     assert config["ff_activation"] == "gelu_new"
-    with open(place.path("theirs", "tokenizer_config.json"), encoding="utf-8") as f:
-        assert json.load(f)["do_lower_case"] is True
+    tokenizer = (place.directory / "theirs" / "tokenizer_config.json").read_text()
+    assert json.loads(tokenizer)["do_lower_case"] is True
     assert place.path("model", "best") in place.there.stdout
     assert not place.there.stderr
 
@@ -61,35 +52,19 @@ def test_weights_come_back_to_the_last_bit(place):
 
 def test_what_came_back_predicts_the_same_from_its_directory_alone(place):
     """Nothing is given but the model and a file, whose rows have no name here."""
-    command.succeed(
-        "run_classifier.py",
-        "--do_predict",
-        text_a_column="first",
-        model_dir=place.path("back"),
-        output=place.path("answers.tsv"),
-        predict_file=place.path("own", "test.tsv"),
-    )
-    answers = [
-        open(place.path(*path), encoding="utf-8").read().splitlines()
-        for path in (
-            ("model", "results", "predictions_custom_test.tsv"),
-            ("answers.tsv",),
-        )
-    ]
-    assert len(answers[0]) == finetuning.ROWS["test"] + 1
-    assert [[line.split("\t")[1:] for line in lines] for lines in answers] == [
-        [line.split("\t")[1:] for line in answers[0]]
-    ] * 2
+    paths = dict(model_dir=place.path("back"), output=place.path("answers.tsv"))
+    paths.update(predict_file=place.path("own", "test.tsv"))
+    done = ["--do_predict", "--text_a_column=first"]
+    command.succeed("run_classifier.py", *done, **paths)
+    answers = []
+    for path in ("model/results/predictions_custom_test.tsv", "answers.tsv"):
+        lines = (place.directory / path).read_text().splitlines()
+        answers.append([line.split("\t")[1:] for line in lines])
+    assert len(answers[0]) == finetuning.ROWS["test"] + 1 and answers[1] == answers[0]
 
 
-@pytest.mark.parametrize(
-    "input, output, message",
-    [
-        ("theirs", "back", "is there already"),
-        ("nowhere", "new", "input: found no checkpoint"),
-    ],
-)
-def test_a_wrong_command_says_so(place, input, output, message):
-    done = command.refused(SCRIPT, input=place.path(input), output=place.path(output))
-    assert message in done
+def test_a_wrong_command_says_so(place):
+    assert "is there already" in convert(place, "theirs", "back", command.refused)
+    line = convert(place, "nowhere", "new", command.refused)
+    assert "input: found no checkpoint" in line
     assert not os.path.exists(place.path("new"))

@@ -16,24 +16,17 @@ def first_layer(weights, ids, start, hidden):
     """The attention [N,T,T] of the first layer by its formula, of rows that begin as `start`."""
     of = lambda name: weights["model/transformer/" + name]
     layer = "layer_0/rel_attn/%s/kernel"
-    q, k = (
-        np.einsum("td,dnh->nth", x, of(layer % name))
-        for name, x in (("q", start), ("k", of("word_embedding/lookup_table")[ids]))
-    )
+    embedded = of("word_embedding/lookup_table")[ids]
+    q = np.einsum("td,dnh->nth", start, of(layer % "q"))
+    k = np.einsum("td,dnh->nth", embedded, of(layer % "k"))
     i, j = np.indices(hidden.shape)
-    angles = np.clip(i - j, -CLAMP_LEN, CLAMP_LEN)[..., None] / 10000 ** (
-        np.arange(0, 16, 2) / 16
-    )
-    r = np.einsum(
-        "ijd,dnh->nijh",
-        np.concatenate([np.sin(angles), np.cos(angles)], axis=-1),
-        of(layer % "r"),
-    )
-    score = (
-        np.einsum("nih,njh->nij", q + of("r_w_bias")[0][:, None], k)
-        + np.einsum("nih,nijh->nij", q + of("r_r_bias")[0][:, None], r)
-    ) / np.sqrt(8)
-    return softmax(np.where(hidden, -1e30, score))
+    distances = np.clip(i - j, -CLAMP_LEN, CLAMP_LEN)
+    angles = distances[..., None] / 10000 ** (np.arange(0, 16, 2) / 16)
+    waves = np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
+    r = np.einsum("ijd,dnh->nijh", waves, of(layer % "r"))
+    score = np.einsum("nih,njh->nij", q + of("r_w_bias")[0][:, None], k)
+    score += np.einsum("nih,nijh->nij", q + of("r_r_bias")[0][:, None], r)
+    return softmax(np.where(hidden, -1e30, score / np.sqrt(8)))
 
 
 @pytest.mark.parametrize("order", ["random", "left_to_right", "none"])
@@ -47,9 +40,8 @@ def test_attention_is_that_of_the_formula(permuted, model, order):
         assert sorted(rank) == list(range(1, len(ids) + 1))
         assert (order == "left_to_right") == (list(rank) == sorted(rank))
     table = permuted.weights["model/transformer/word_embedding/lookup_table"]
-    query = np.tile(
-        permuted.weights["model/transformer/mask_emb/mask_emb"][0], (len(ids), 1)
-    )
+    mask = permuted.weights["model/transformer/mask_emb/mask_emb"][0]
+    query = np.tile(mask, (len(ids), 1))
     for stream, start, hides in (
         ("content", table[ids], hidden),
         ("query", query, blind),
@@ -73,14 +65,8 @@ def test_a_picture(runs, tmp_path):
 @pytest.mark.parametrize(
     "flags, message",
     [
-        (
-            ["--text=the", "--output=a.png", "--layers=1,4"],
-            "layers: found [1, 4], expected a list",
-        ),
-        (
-            ["--text=" + 513 * "the ", "--output=a.png"],
-            "text: found 513 pieces, expected 1 to 512",
-        ),
+        (["--text=the", "--output=a.png", "--layers=1,4"], "layers: found [1, 4]"),
+        (["--text=" + 513 * "the ", "--output=a.png"], "text: found 513 pieces, ex"),
     ],
 )
 def test_wrong_flags_are_named(runs, flags, message):
