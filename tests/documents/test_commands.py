@@ -1,6 +1,7 @@
 """The commands of README.md, docs/ and examples/, run from top to bottom of each page as a reader
 would: CONTRIBUTING.md says how. Without XLNET_TEST_ALL=1 those of one page."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -15,24 +16,19 @@ from helpers.paths import ROOT
 from sybil import Sybil
 from sybil.parsers.markdown import CodeBlockParser, SkipParser
 
-PAGES = [
-    "README.md",
-    *sorted(
-        path.relative_to(ROOT).as_posix()
-        for folder in ("docs", "examples")
-        for path in (ROOT / folder).rglob("*.md")
-    ),
-]
+FOLDERS = [ROOT / "docs", ROOT / "examples"]
+PAGES = sorted(page for folder in FOLDERS for page in folder.rglob("*.md"))
+PAGES = ["README.md", *(page.relative_to(ROOT).as_posix() for page in PAGES)]
 QUICK = ("docs/how_to/install.md",)
 MAKE_THE_SAMPLE = ("README.md", "docs/tutorials/first_run.md")  # others find it
 TIMEOUT = 1800  # of a block [s]
-SAMPLE_STEPS = ("--pretrain_steps=30", "--finetune_steps=10")
+SAMPLE_STEPS = "--pretrain_steps=30 --finetune_steps=10"
 
 # README.md has no comments: what comes before its blocks, by their beginning; None: it is not run.
 README = {
     "git clone": None,
     "import xlnet": None,  # tests/inference/test_documentation.py runs it
-    "bash scripts/run_sample.sh": "add run_sample.sh " + " ".join(SAMPLE_STEPS),
+    "bash scripts/run_sample.sh": "add run_sample.sh " + SAMPLE_STEPS,
     "xlnet data vocabulary": """
         mkdir text
         cp sample_run/text/pretrain/train.txt text
@@ -77,22 +73,14 @@ class Reader:
     def __init__(self, directory: pathlib.Path):
         self.tree, self._added = directory / "repository", directory / "added"
         programs = directory / "bin"
-        shutil.copytree(
-            ROOT,
-            self.tree,
-            symlinks=True,
-            ignore=shutil.ignore_patterns(
-                ".*", "tests", "site", "sample_run", "__pycache__", "*.egg-info"
-            ),
-        )
+        others = ".* tests site sample_run __pycache__ *.egg-info".split()
+        ignored = shutil.ignore_patterns(*others)
+        shutil.copytree(ROOT, self.tree, symlinks=True, ignore=ignored)
         self._added.mkdir()
         programs.mkdir()
-        for name, path in (
-            ("python", sys.executable),
-            ("python3", sys.executable),
-            ("bash", "/bin/bash"),
-        ):
-            (programs / name).write_text(STAND_IN % path)
+        python, bash = STAND_IN % sys.executable, STAND_IN % "/bin/bash"
+        for name, text in (("python", python), ("python3", python), ("bash", bash)):
+            (programs / name).write_text(text)
         (programs / "xlnet").write_text('#!/bin/bash\nexec python -m xlnet "$@"\n')
         for path in programs.iterdir():
             path.chmod(0o755)
@@ -105,13 +93,7 @@ class Reader:
             os.environ,
             ADDED=str(self._added),
             PYTHONPATH=str(self.tree),
-            PATH=os.pathsep.join(
-                (
-                    str(programs),
-                    str(pathlib.Path(sys.executable).parent),
-                    os.environ["PATH"],
-                )
-            ),
+            PATH=f"{programs}:{os.path.dirname(sys.executable)}:{os.environ['PATH']}",
         )
         self._where, self._groups = self.tree, []
 
@@ -130,12 +112,9 @@ class Reader:
             )
             self._groups.append(process.pid)
             status = process.wait(TIMEOUT)
-        assert status == 0, "{}\n{}".format(
-            script, log.read_text(errors="replace")[-3000:]
-        )
-        self._where = pathlib.Path(
-            pathlib.Path(str(self._added) + ".where").read_text().strip()
-        )
+        assert status == 0, script + "\n" + log.read_text(errors="replace")[-3000:]
+        where = self._added.with_suffix(".where").read_text().strip()
+        self._where = pathlib.Path(where)
         if is_shown:
             for path in self._added.iterdir():
                 path.unlink()
@@ -143,10 +122,8 @@ class Reader:
     def end(self):
         """Ends what the blocks have left running."""
         for group in self._groups:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(group, signal.SIGTERM)
-            except ProcessLookupError:
-                pass
 
 
 @pytest.fixture
@@ -163,9 +140,7 @@ def sample(tmp_path_factory):
 
     def made():
         if not (directory / "repository").exists():
-            Reader(directory).run(
-                "python scripts/run_sample.py " + " ".join(SAMPLE_STEPS)
-            )
+            Reader(directory).run("python scripts/run_sample.py " + SAMPLE_STEPS)
         return directory / "repository" / "sample_run"
 
     return made
@@ -180,23 +155,23 @@ def commands(language, text):
     return text
 
 
-def blocks(page, evaluate):
-    """The blocks of a page as `sybil` finds them, for `evaluate(language, text, is_shown)`."""
+LANGUAGES = ("bash", "console", "python")
+
+
+def read(page, evaluate, skipped=lambda why: None):
+    """Calls `evaluate(language, text, is_shown)` with each block of a page that `sybil` finds, or
+    `skipped` with the reason that the page gives."""
 
     def evaluator(example):
         is_shown = not example.document.text.startswith("<!--", example.start)
         evaluate(example.region.lexemes["arguments"], str(example.parsed), is_shown)
 
-    found = Sybil(
-        [
-            *(
-                CodeBlockParser(language, evaluator)
-                for language in ("bash", "console", "python")
-            ),
-            SkipParser(),
-        ]
-    )
-    return found.parse(ROOT / page).examples()
+    parsers = [CodeBlockParser(language, evaluator) for language in LANGUAGES]
+    for example in Sybil([*parsers, SkipParser()]).parse(ROOT / page).examples():
+        try:
+            example.evaluate()
+        except unittest.SkipTest as e:
+            skipped(str(e))
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -205,30 +180,19 @@ def test_commands(page, reader, sample):
         pytest.skip("XLNET_TEST_ALL=1 runs the commands of all pages")
 
     def evaluate(language, text, is_shown):
-        before = (
-            next(
-                (script for start, script in README.items() if text.startswith(start)),
-                "",
-            )
-            if page == "README.md"
-            else ""
-        )
-        if before is not None:
-            if before:
-                reader.run(
-                    re.sub("^ {8}", "", before, flags=re.MULTILINE), is_shown=False
-                )
-            reader.run(commands(language, text), is_shown)
+        scripts = README if page == "README.md" else {}
+        for start, before in scripts.items():
+            if text.startswith(start):
+                if before is None:
+                    return
+                before = re.sub("^ {8}", "", before, flags=re.MULTILINE)
+                reader.run(before, is_shown=False)
+        reader.run(commands(language, text), is_shown)
 
-    if page not in MAKE_THE_SAMPLE and "sample_run" in (ROOT / page).read_text(
-        encoding="utf-8"
-    ):
+    needs_sample = "sample_run" in (ROOT / page).read_text(encoding="utf-8")
+    if needs_sample and page not in MAKE_THE_SAMPLE:
         shutil.copytree(sample(), reader.tree / "sample_run")
-    for example in blocks(page, evaluate):
-        try:
-            example.evaluate()
-        except unittest.SkipTest:
-            pass
+    read(page, evaluate)
 
 
 def test_blocks_are_found_and_say_their_language():
@@ -240,15 +204,11 @@ def test_blocks_are_found_and_say_their_language():
         assert all(fences[::2]) and not any(fences[1::2]), page
         assert not set(fences[::2]) & {"sh", "shell", "py", "pycon"}, page
         shown = []
-        for example in blocks(page, lambda *found: shown.append(found)):
-            try:
-                example.evaluate()
-            except unittest.SkipTest as e:
-                shown.append((None, str(e), True))
-        assert sum(is_shown for *_, is_shown in shown) == sum(
-            language in ("bash", "console", "python") for language in fences[::2]
-        ), page
-        seen += [text for _, text, _ in shown] if page == "README.md" else []
-    assert [sum(text.startswith(start) for text in seen) for start in README] == [
-        1
-    ] * len(README)
+        note = lambda language, text, is_shown: shown.append(text) if is_shown else None
+        read(page, note, skipped=shown.append)
+        assert len(shown) == sum(language in LANGUAGES for language in fences[::2]), (
+            page
+        )
+        seen += shown if page == "README.md" else []
+    for start in README:
+        assert sum(text.startswith(start) for text in seen) == 1, start

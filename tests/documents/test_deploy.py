@@ -50,13 +50,9 @@ def test_a_slurm_job_is_requeued_when_its_time_is_over(
     for name, text in (("xlnet", RUN), ("scontrol", scontrol), ("job.sh", script)):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
-    environment = dict(
-        os.environ,
-        PATH=f"{tmp_path}:{os.environ['PATH']}",
-        SLURM_JOB_ID="7",
-        STEPS=str(steps),
-        STATUS=str(status),
-    )
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    settings = dict(SLURM_JOB_ID="7", STEPS=str(steps), STATUS=str(status))
+    environment = dict(os.environ, PATH=path, **settings)
     job = subprocess.Popen(["bash", "job.sh"], cwd=tmp_path, env=environment)
     end = time.monotonic() + 30
     while not (tmp_path / "log").exists() and time.monotonic() < end:
@@ -70,13 +66,9 @@ def test_a_slurm_job_is_requeued_when_its_time_is_over(
     assert written == ["began pretrain --config=run.json", *log]
 
 
-def job_and_policy():
-    jobset, policy = documents("train.yaml")
-    return jobset["spec"]["replicatedJobs"][0]["template"]["spec"], policy
-
-
 def test_a_pod_that_was_stopped_and_saved_is_replaced():
-    job, policy = job_and_policy()
+    jobset, policy = documents("train.yaml")
+    job = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]
     pod = job["template"]["spec"]
     (container,) = pod["containers"]
     (rule,) = job["podFailurePolicy"]["rules"]

@@ -28,22 +28,15 @@ def test_the_papers_figures(monkeypatch):
     for before, now in zip(kept, notebooks.run(notebook)):
         assert kinds(now) == kinds(before)
         assert re.sub(_NUMBER, "", printed(now)) == re.sub(_NUMBER, "", printed(before))
+        found, wanted = (re.findall(_NUMBER, printed(each)) for each in (now, before))
         np.testing.assert_allclose(
-            *(
-                [float(number) for number in re.findall(_NUMBER, printed(outputs))]
-                for outputs in (now, before)
-            ),
-            atol=0.2,
+            np.array(found, float), np.array(wanted, float), atol=0.2
         )
         said += printed(now)
-    assert (
-        kinds([each for outputs in kept for each in outputs]).count("display_data") == 8
-    )
+    assert kinds(sum(kept, [])).count("display_data") == 8
     assert "the same: True\n" in said
-    first, second = map(
-        float, re.search("nats at the end: (.*) and (.*)", said).groups()
-    )
-    assert np.log(12) / 2 - 0.1 < first < 1.6 and second < 0.3
+    first, second = re.search("nats at the end: (.*) and (.*)", said).groups()
+    assert np.log(12) / 2 - 0.1 < float(first) < 1.6 and float(second) < 0.3
 
 
 def test_pretraining_on_own_text(monkeypatch, tmp_path):
@@ -55,28 +48,18 @@ def test_pretraining_on_own_text(monkeypatch, tmp_path):
         ("--train_steps=1000", "--train_steps=20 --warmup_steps=2"),
         ("--log_steps=100", "--log_steps=10"),
     )
-    assert kinds(outputs).count("display_data") == 1 and "held out: step 20" in printed(
-        outputs
-    )
-    assert (
-        len(
-            re.findall(
-                r"^0\.\d{4}  Return the .* of the object\.$",
-                printed(outputs),
-                re.MULTILINE,
-            )
-        )
-        == 3
-    )
+    said = printed(outputs)
+    assert kinds(outputs).count("display_data") == 1 and "held out: step 20" in said
+    filled = r"^0\.\d{4}  Return the .* of the object\.$"
+    assert len(re.findall(filled, said, re.MULTILINE)) == 3
 
 
 def test_a_spreadsheet(monkeypatch, tmp_path):
     outputs = run_in(tmp_path, monkeypatch, "spreadsheet", ("--epochs=8", "--epochs=1"))
-    assert "constant answer" in printed(outputs) and "(46 rows)" in printed(outputs)
-    assert re.search(
-        r"^\w+ +\d\.\d\d  Give the logger a handler", printed(outputs), re.MULTILINE
-    )
-    assert re.search(r"^\w+  \w+  \w", printed(outputs), re.MULTILINE)  # an error
+    said = printed(outputs)
+    assert "constant answer" in said and "(46 rows)" in said
+    assert re.search(r"^\w+ +\d\.\d\d  Give the logger a handler", said, re.MULTILINE)
+    assert re.search(r"^\w+  \w+  \w", said, re.MULTILINE)  # an error
 
 
 def run_in(folder, monkeypatch, name, *changes):
@@ -86,4 +69,4 @@ def run_in(folder, monkeypatch, name, *changes):
     for before, after in changes:
         assert text.count(before) == 1, before
         text = text.replace(before, after)
-    return [output for outputs in notebooks.run(json.loads(text)) for output in outputs]
+    return sum(notebooks.run(json.loads(text)), [])

@@ -1,5 +1,6 @@
 """Files around the code: citation, container, templates."""
 
+import collections
 import json
 import re
 import shutil
@@ -15,14 +16,10 @@ import xlnet
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-@pytest.fixture
-def yaml():
-    return pytest.importorskip(
-        "yaml", reason="PyYAML comes with scripts/setup.sh --dev"
-    )
+yaml = pytest.importorskip("yaml", reason="PyYAML comes with scripts/setup.sh --dev")
 
 
-def test_the_version_is_said_everywhere_alike(yaml):
+def test_the_version_is_said_everywhere_alike():
     """The citation is of the newest release; after it the library is .dev0 of a later one."""
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     released = re.search(r"^## \[(\d+\.\d+\.\d+)\]", CHANGELOG, re.MULTILINE)[1]
@@ -34,34 +31,26 @@ def test_the_version_is_said_everywhere_alike(yaml):
     else:
         assert ours == released
     paper = citation["preferred-citation"]
-    assert (
-        paper["url"] == "https://arxiv.org/abs/1906.08237"
-        and len(paper["authors"]) == 6
-    )
+    assert paper["url"] == "https://arxiv.org/abs/1906.08237"
+    assert len(paper["authors"]) == 6
 
 
-def test_workflows_are_read_and_what_they_run_is_there(yaml):
+def test_workflows_are_read_and_what_they_run_is_there():
     for path in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
         workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
         for job in workflow["jobs"].values():
             for step in job["steps"]:
                 # An action by the commit that was looked at: a tag may be another one tomorrow.
-                assert re.fullmatch(
-                    r"[\w-]+/[\w-]+@[0-9a-f]{40}", step.get("uses", "a/b@" + 40 * "0")
-                )
+                action, run = step.get("uses", "a/b@" + 40 * "0"), step.get("run", "")
+                assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", action)
                 # A file that is written into the checkout would be in the archives.
-                assert not re.search(r" > \w", step.get("run", "")), step["run"]
-                for script in re.findall(
-                    r"(?:scripts|\.ci)/[\w.]+", step.get("run", "")
-                ):
+                assert not re.search(r" > \w", run), run
+                for script in re.findall(r"(?:scripts|\.ci)/[\w.]+", run):
                     assert (ROOT / script).is_file(), script
-    dependabot = yaml.safe_load(
-        (ROOT / ".github" / "dependabot.yml").read_text(encoding="utf-8")
-    )
-    assert [each["package-ecosystem"] for each in dependabot["updates"]] == [
-        "github-actions",
-        "docker",
-    ]
+    dependabot = (ROOT / ".github" / "dependabot.yml").read_text(encoding="utf-8")
+    updates = yaml.safe_load(dependabot)["updates"]
+    found = [each["package-ecosystem"] for each in updates]
+    assert found == ["github-actions", "docker"]
 
 
 def test_a_release_checks_versions_and_makes_links_absolute(tmp_path):
@@ -88,61 +77,38 @@ def test_a_release_checks_versions_and_makes_links_absolute(tmp_path):
     assert '\n[project.urls]\nRepository = "https://example.org/a/xlnet"\n' in metadata
 
 
-def instructions():
-    text = re.sub(r"\\\n\s*", " ", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
-    return [line.split(" ", 1) for line in text.splitlines() if line and line[0] != "#"]
-
-
 def test_the_container_is_made_of_what_is_there():
     """As far as that can be seen without building it."""
+    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    found = collections.defaultdict(list)
+    for line in re.sub(r"\\\n\s*", " ", dockerfile).splitlines():
+        name, _, rest = line.partition(" ")
+        found[name].append(rest)
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
-    for name, rest in instructions():
-        if name == "COPY":
-            for source in [word for word in rest.split() if not word.startswith("--")][
-                :-1
-            ]:
-                assert (ROOT / source).exists() and source not in ignored
-        if name == "RUN":
-            command = re.sub(r"^(--mount=\S+ +)+", "", rest)
-            assert (
-                subprocess.run(["bash", "-n", "-c", command], check=False).returncode
-                == 0
-            )
-    first, *others = [rest for name, rest in instructions() if name == "FROM"]
+    copied = []
+    for words in map(str.split, found["COPY"]):
+        copied += [word for word in words[:-1] if not word.startswith("--")]
+    assert all((ROOT / path).exists() and path not in ignored for path in copied)
+    for rest in found["RUN"]:
+        command = re.sub(r"^(--mount=\S+ +)+", "", rest)
+        subprocess.run(["bash", "-n", "-c", command], check=True)
+    first, *others = found["FROM"]
     assert re.fullmatch(
         r"python:3\.13-slim-bookworm@sha256:[0-9a-f]{64} AS base", first
     )
     assert others == ["base AS serve", "base AS programs"]
-    (serve, _), (flags, _) = (
-        [json.loads(rest) for name, rest in instructions() if name == wanted]
-        for wanted in ("ENTRYPOINT", "CMD")
+    (serve, _), (flags, programs) = (
+        map(json.loads, found[name]) for name in ("ENTRYPOINT", "CMD")
     )
-    done = subprocess.run(
-        [sys.executable, *serve[1:4], "--help"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=True,
-    )
-    assert all(flag.split("=")[0] in done.stdout for flag in serve[4:] + flags)
-    pinned = re.search(
-        r"'tensorflow\[and-cuda\](==[\d.]+)'", (ROOT / "Dockerfile").read_text()
-    )[1]
-    locked = (ROOT / "scripts" / "locked" / "programs-2.21.txt").read_text(
-        encoding="utf-8"
-    )
+    for words, named in ((serve[1:4], serve[4:] + flags), (programs[:1], programs[1:])):
+        words = [sys.executable, *words, "--help"]
+        done = subprocess.run(
+            words, capture_output=True, text=True, cwd=ROOT, check=True
+        )
+        assert all(flag.split("=")[0] in done.stdout for flag in named)
+    assert programs[0] in copied
+    (pinned,) = re.findall(r"'tensorflow\[and-cuda\](==[\d.]+)'", dockerfile)
+    locked = (ROOT / "scripts/locked/programs-2.21.txt").read_text(encoding="utf-8")
     assert f"tensorflow{pinned} " in locked
-    copied = " ".join(rest for name, rest in instructions() if name == "COPY")
-    (programs,) = (
-        json.loads(rest) for name, rest in instructions() if "out_dir" in rest
-    )
-    done = subprocess.run(
-        [sys.executable, programs[0], "--help"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        check=True,
-    )
-    assert programs[1].split("=")[0] in done.stdout and programs[0] in copied
-    users = [rest for name, rest in instructions() if name == "USER"]
-    assert users == ["10001"]  # neither root, nor one whose number an image may change
+    # Neither root, nor one whose number an image may change.
+    assert found["USER"] == ["10001"]

@@ -11,18 +11,9 @@ from helpers.paths import ROOT
 
 def test_a_users_script_passes_strict_checks(tmp_path):
     pytest.importorskip("mypy", reason="mypy comes with scripts/setup.sh --dev")
+    words = "-m mypy --strict --follow-imports=silent --config-file= --cache-dir=cache"
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "mypy",
-            "--strict",
-            "--follow-imports=silent",
-            "--config-file=",
-            "--cache-dir",
-            tmp_path / "cache",
-            ROOT / "examples" / "typed_script.py",
-        ],
+        [sys.executable, *words.split(), ROOT / "examples" / "typed_script.py"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
