@@ -143,9 +143,9 @@ QUESTION = {"question": "What?", "answers": [{"text": "ka", "answer_start": 0}]}
 QUESTIONS = [dict(QUESTION, id=f"q{i}") for i in range(5)]
 SQUAD = {"data": [{"paragraphs": [{"context": "kamat te", "qas": QUESTIONS}]}]}
 ROWS = [{"text_a": f"kamat telok {i}", "label": "pq"[i % 2]} for i in range(20)]
+CELLS = "".join('"{}",{}\n'.format(*row.values()) for row in ROWS)
 OWN_FILES = {
-    "train.csv": "text_a,label\n"
-    + "".join('"{}",{}\n'.format(*r.values()) for r in ROWS),
+    "train.csv": "text_a,label\n" + CELLS,
     "train.jsonl": "".join(json.dumps(row) + "\n" for row in ROWS),
     "train.conll": "EU B-ORG\nrejects O\nGerman B-MISC\ncall O\n\nPeter B-PER\n\n" * 3,
     "train.json": json.dumps(SQUAD),
@@ -201,18 +201,16 @@ SUBJECTS = {
     "records": (make_records, read_records, "records/*[dn]", True),
     "text, gzip": (make_text, read_text, "text.txt.gz", True),
     "checkpoint": (make_checkpoint, read_checkpoint, "model.ckpt-*", True),
-    **{
-        name: (make_own_files, partial(read_own_file, path, group), path, False)
-        for name, path, group in (
-            ("CSV", "train.csv", ClassifierSettings),
-            ("JSON lines", "train.jsonl", ClassifierSettings),
-            ("CoNLL", "train.conll", TaggerSettings),
-            ("SQuAD", "train.json", SpanSettings),
-        )
-    },
     "fine-tuning records": (make_cache, read_cache, "cache/*.tf*", True),
     "Hugging Face": (make_theirs, read_theirs, "*.*", False),
 }
+for path, group in (
+    ("train.csv", ClassifierSettings),
+    ("train.jsonl", ClassifierSettings),
+    ("train.conll", TaggerSettings),
+    ("train.json", SpanSettings),
+):
+    SUBJECTS[path] = make_own_files, partial(read_own_file, path, group), path, False
 
 
 @pytest.mark.parametrize("name", SUBJECTS)

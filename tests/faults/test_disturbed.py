@@ -7,7 +7,7 @@ import sys
 import time
 
 import pytest
-from helpers import finetuning, pretraining
+from helpers import command, finetuning, pretraining
 from helpers.paths import ROOT
 
 from xlnet.support import files
@@ -22,18 +22,10 @@ def inputs(tmp_path_factory):
 
 
 def start(inputs, target):
-    return subprocess.Popen(
-        [
-            sys.executable,
-            ROOT / "data_utils.py",
-            f"--input_glob={inputs / 'text.txt'}",
-            f"--save_dir={target}",
-            f"--sp_path={inputs / 'sp.model'}",
-            *("--seq_len=32", "--reuse_len=16", "--num_streams=4", "--num_passes=3"),
-            "--num_workers=2",
-        ],
-        stdout=subprocess.DEVNULL,
-    )
+    flags = dict(seq_len=32, reuse_len=16, num_streams=4, num_passes=3, num_workers=2)
+    flags.update(input_glob=inputs / "text.txt", sp_path=inputs / "sp.model")
+    words = [ROOT / "data_utils.py", *command.flags(flags), f"--save_dir={target}"]
+    return subprocess.Popen([sys.executable, *words], stdout=subprocess.DEVNULL)
 
 
 def finish(process):
@@ -43,11 +35,8 @@ def finish(process):
 
 
 def digests(folder):
-    found = {}
-    for path in folder.rglob("*"):
-        if path.is_file():
-            found[path.relative_to(folder)] = files.sha256(str(path))
-    return found
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder): files.sha256(str(path)) for path in paths}
 
 
 def test_killed_data_preparation_goes_on(inputs, tmp_path):

@@ -3,10 +3,12 @@
 With more examples: XLNET_TEST_EXAMPLES=10000.
 """
 
+import collections
 import contextlib
 import gzip
 import json
 import logging
+import operator
 import os
 import pathlib
 import tracemalloc
@@ -14,6 +16,7 @@ from time import process_time
 
 import hypothesis
 import pytest
+from helpers import tasks
 from helpers.vocabulary import ODD_TEXTS, train_odd_model
 from hypothesis import strategies as st
 
@@ -34,12 +37,11 @@ COLUMNS = dict(text_a_column="a", label_column="b")
 
 # Characters with a meaning in rules, vocabularies and file formats; controls; halves of surrogate
 # pairs, as escapes in JSON may give them.
+_WORDS = "`` '' <unk> <eop> <sep> __label__ 3, Mr. e\u0301 \U0001f469\u200d\U0001f467"
 _LOADED = [
     *" \t\n\r\x00\x0b\x1c\x85\u00a0\u2028\u3000\ufeff\u200b\u200d",
     *"`'\"“”.!?…。！，,;:|-()[]{}\\/<>@_▁#=ﷺİ",
-    *"`` '' <unk> <eop> <sep> __label__ 3, Mr. e\u0301 \U0001f469\u200d\U0001f467".split(
-        " "
-    ),
+    *_WORDS.split(" "),
     " = ",
 ]
 _CHARACTERS = st.one_of(
@@ -48,12 +50,9 @@ _CHARACTERS = st.one_of(
     st.sampled_from("".join(ODD_TEXTS)),
 )
 WHOLE_TEXTS = st.lists(_CHARACTERS, max_size=60).map("".join)
-TEXTS = st.one_of(
-    WHOLE_TEXTS,
-    st.lists(
-        st.one_of(_CHARACTERS, st.characters(categories=("Cs",))), max_size=20
-    ).map("".join),
-)
+_HALVES = st.characters(categories=("Cs",))
+_BROKEN_TEXTS = st.lists(st.one_of(_CHARACTERS, _HALVES), max_size=20).map("".join)
+TEXTS = st.one_of(WHOLE_TEXTS, _BROKEN_TEXTS)
 CONTENTS = st.one_of(
     st.lists(WHOLE_TEXTS, max_size=8).map(lambda lines: "\n".join(lines).encode()),
     st.binary(max_size=200),
@@ -66,17 +65,8 @@ _JSON = st.recursive(
     ),
     max_leaves=12,
 )
-_ENTITIES = st.lists(
-    st.one_of(
-        _JSON,
-        st.tuples(
-            st.integers(-2, 12),
-            st.integers(-2, 12),
-            st.sampled_from(["PER", "", "a b"]),
-        ),
-    ),
-    max_size=3,
-)
+_PLACES, _NAMES = st.integers(-2, 12), st.sampled_from(["PER", "", "a b"])
+_ENTITIES = st.lists(st.one_of(_JSON, st.tuples(_PLACES, _PLACES, _NAMES)), max_size=3)
 
 
 def objects(**values):
@@ -84,65 +74,40 @@ def objects(**values):
     return st.one_of(_JSON, st.fixed_dictionaries({}, optional=values))
 
 
-_QUESTIONS = objects(
-    id=st.one_of(TEXTS, _JSON),
-    question=TEXTS,
-    is_impossible=_JSON,
-    answers=st.one_of(
-        _JSON,
-        st.lists(objects(text=TEXTS, answer_start=st.integers(-3, 30)), max_size=2),
-    ),
-)
-_ARTICLES = objects(
-    paragraphs=st.lists(
-        objects(context=TEXTS, qas=st.one_of(_JSON, st.lists(_QUESTIONS, max_size=2))),
-        max_size=2,
-    )
-)
+def some(strategy):
+    """A short list of these, or anything."""
+    return st.one_of(_JSON, st.lists(strategy, max_size=2))
 
 
-def lines_of(rows):
-    return st.lists(rows, max_size=4).map(
-        lambda found: "\n".join(map(json.dumps, found)).encode()
+_ANY = st.one_of(TEXTS, _JSON)
+_ANSWERS = some(objects(text=TEXTS, answer_start=st.integers(-3, 30)))
+_QUESTIONS = objects(id=_ANY, question=TEXTS, is_impossible=_JSON, answers=_ANSWERS)
+_ARTICLES = objects(paragraphs=some(objects(context=TEXTS, qas=some(_QUESTIONS))))
+
+
+def lines_of(rows, write=json.dumps):
+    return st.lists(rows, max_size=8).map(
+        lambda each: "\n".join(map(write, each)).encode()
     )
 
+
+_HEADERS = st.sampled_from([b"", b"a\tb\n", b"a,b\n", b"b;a\n"])
+_TABLES = st.builds(operator.add, _HEADERS, CONTENTS)
+_TAGS = st.sampled_from(["O", "B-X", "S-Y", "", "B-", "-"])
+_TAGGED = lines_of(st.tuples(TEXTS.filter(str.isprintable), _TAGS), " ".join)
 
 # The settings of a task type, the file's name, and what it may contain.
 FILES = {
-    **{
-        form: (
-            ClassifierSettings,
-            "train." + form,
-            st.builds(
-                lambda header, content: header + content,
-                st.sampled_from([b"", b"a\tb\n", b"a,b\n", b"b;a\n"]),
-                CONTENTS,
-            ),
-            COLUMNS,
-        )
-        for form in ("tsv", "csv", "json")
-    },
+    "TSV": (ClassifierSettings, "train.tsv", _TABLES, COLUMNS),
+    "CSV": (ClassifierSettings, "train.csv", _TABLES, COLUMNS),
+    "JSON": (ClassifierSettings, "train.json", _TABLES, COLUMNS),
     "JSON lines": (
         ClassifierSettings,
         "train.jsonl",
-        lines_of(objects(a=st.one_of(TEXTS, _JSON), b=st.one_of(TEXTS, _JSON))),
+        lines_of(objects(a=_ANY, b=_ANY)),
         COLUMNS,
     ),
-    "columns of tags": (
-        TaggerSettings,
-        "train.txt",
-        st.one_of(
-            CONTENTS,
-            st.lists(
-                st.tuples(
-                    TEXTS.filter(str.isprintable),
-                    st.sampled_from(["O", "B-X", "S-Y", "", "B-", "-"]),
-                ).map(" ".join),
-                max_size=8,
-            ).map(lambda lines: "\n".join(lines).encode()),
-        ),
-        {},
-    ),
+    "columns of tags": (TaggerSettings, "train.txt", st.one_of(CONTENTS, _TAGGED), {}),
     "tagged JSON": (
         TaggerSettings,
         "train.jsonl",
@@ -152,9 +117,7 @@ FILES = {
     "questions": (
         SpanSettings,
         "train.json",
-        objects(data=st.lists(_ARTICLES, max_size=2)).map(
-            lambda value: json.dumps(value).encode()
-        ),
+        objects(data=some(_ARTICLES)).map(lambda value: json.dumps(value).encode()),
         dict(max_seq_length=40, max_query_length=8, doc_stride=8),
     ),
 }
@@ -172,27 +135,17 @@ class Place:
         return str(self.folder / name)
 
     def read_text(self, name, content):
-        path = self.file(name, content)
+        chunk = reading.Chunk(self.file(name, content), 0, 1 << 30)
         settings = CorpusSettings(input_glob="", save_dir="", sp_path="")
         with contextlib.suppress(UserError):
-            for _ in reading.read_chunk(
-                reading.Chunk(path, 0, 1 << 30), settings, None
-            ):
-                pass
+            collections.deque(reading.read_chunk(chunk, settings, None), maxlen=0)
 
     def read_rows(self, group, name, content, how):
         """Reads and encodes the rows of a task's file; an error has to be a line that names it."""
-        settings = group(
-            task_name="custom",
-            data_dir=self.file(name, content),
-            do_train=True,
-            model_dir="m",
-            **how,
-        )
+        settings = tasks.settings(self.file(name, content), group, **how)
         try:
             task = known.resolve_task(settings)
             rows = task.read(settings.data_dir, True)
-            task = known.resolve_task(settings)
         except UserError as e:
             assert name in str(e), e
             return
