@@ -8,7 +8,9 @@ import datetime
 import decimal
 import gzip
 import json
+import shutil
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -25,14 +27,15 @@ from xlnet.tasks.known import TASKS
 REPORTS = ROOT / "tests" / "reports"
 
 
-def settings(data_dir, group=ClassifierSettings, **changes):
+def resolve(data_dir, group=ClassifierSettings, **changes):
+    """The task of a run on these files."""
     column = {"text_a_column": "text"} if group is ClassifierSettings else {}
-    return tasks.settings(data_dir, group, **{**column, **changes})
+    return known.resolve_task(tasks.settings(data_dir, group, **{**column, **changes}))
 
 
 def read(path, **changes):
     """(labels, [(text, label), ...]) of a file to train on."""
-    task = known.resolve_task(settings(path, dev_share=0.0, **changes))
+    task = resolve(path, dev_share=0.0, **changes)
     rows = read_rows(task, str(path), "train")
     return task.labels, [(row.pairs[0][0], row.label) for row in rows]
 
@@ -54,12 +57,7 @@ READ = {
         16,
         [('He said "no" to it', 'Law, "hard" cases'), ("fine, thanks", "Art")],
     ),
-    "backslashes_and_trailing_commas/trail.csv": (
-        {},
-        ("a", "b"),
-        20,
-        [("two 0", "a"), ("two 1", "b")],
-    ),
+    "backslashes_and_trailing_commas/trail.csv": ({}, ("a", "b"), 20, [("two 0", "a")]),
 }
 
 
@@ -140,39 +138,16 @@ def test_parquet(tmp_path, monkeypatch):
     from pyarrow import parquet
 
     path = tmp_path / "train.parquet"
-    parquet.write_table(
-        pyarrow.table({"text": ["a", "b"], "label": [["x"], ["x", "y"]]}), path
-    )
+    table = {"text": ["a", "b"], "label": [["x"], ["x", "y"]]}
+    parquet.write_table(pyarrow.table(table), path)
     assert read(path, **MANY) == (("x", "y"), [("a", ("x",)), ("b", ("x", "y"))])
-    assert (
-        known.resolve_task(settings(tmp_path, **MANY)).files.by_split["train"]
-        == "train.parquet"
-    )
-    parquet.write_table(
-        pyarrow.table(
-            {
-                "text": [b"hello", b"\xff"],
-                "label": [["x", "y"]] * 2,
-                "day": [datetime.date(2026, 1, 2)] * 2,
-                "cost": [decimal.Decimal("1.50")] * 2,
-            }
-        ),
-        path,
-    )
-    (first,) = read_rows(
-        known.resolve_task(
-            settings(
-                tmp_path,
-                text_a_column="text,day,cost",
-                on_error="skip",
-                dev_share=0.0,
-                **MANY,
-            )
-        ),
-        str(tmp_path),
-        "train",
-    )
-    assert first.pairs == (("hello 2026-01-02 1.50", None),)
+    assert resolve(tmp_path, **MANY).files.by_split["train"] == "train.parquet"
+    table = {"text": [b"hello", b"\xff"], "label": [["x", "y"]] * 2}
+    table["day"] = [datetime.date(2026, 1, 2)] * 2
+    table["cost"] = [decimal.Decimal("1.50")] * 2
+    parquet.write_table(pyarrow.table(table), path)
+    how = dict(MANY, text_a_column="text,day,cost", on_error="skip")
+    assert read(path, **how)[1] == [("hello 2026-01-02 1.50", ("x", "y"))]
     with pytest.raises(UserError, match="train.parquet: row 2: found bytes"):
         read(path, **MANY)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -180,28 +155,34 @@ def test_parquet(tmp_path, monkeypatch):
         read(path, **MANY)
 
 
+# What is wrong: the file, what is in it unless it is one of the reports', and the settings.
 REFUSED = {
-    "old_encodings_and_sep_line/ru_cp1251.csv": (
-        None,
+    "no UTF-8": (
+        "old_encodings_and_sep_line/ru_cp1251.csv",
+        "",
         {},
         "ru_cp1251.csv:2: .*--encoding",
     ),
     "one key twice": (
+        "t.jsonl",
         '{"text": "a", "label": "x", "label": "y"}\n',
-        dict(name="t.jsonl"),
+        {},
         "t.jsonl:1: .*the key 'label' twice",
     ),
     "a line of JSON that is cut off": (
+        "t.jsonl",
         '{"text": "a", "lab',
-        dict(name="t.jsonl"),
+        {},
         "t.jsonl:1: not valid JSON",
     ),
     "a label that is NaN among labels": (
+        "t.jsonl",
         '{"text": "a", "label": "x"}\n{"text": "b", "label": NaN}\n',
-        dict(MANY, name="t.jsonl"),
+        MANY,
         "t.jsonl:2: no 'label'",
     ),
     "a number in Python's own form": (
+        "t.csv",
         "text,label\na,1_0\nb,2\n",
         dict(is_regression=True),
         "t.csv:2: column 'label': '1_0', expected a number",
@@ -211,13 +192,10 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_in_one_line(tmp_path, name):
-    content, changes, message = REFUSED[name]
-    changes = dict(changes)
-    path = (
-        REPORTS / name if content is None else tmp_path / changes.pop("name", "t.csv")
-    )
-    if content is not None:
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    file, content, changes, message = REFUSED[name]
+    path = tmp_path / file if content else REPORTS / file
+    if content:
+        path.write_text(content)
     with pytest.raises(UserError, match=message) as e:
         read(path, **changes)
     assert "\n" not in str(e.value)
@@ -226,133 +204,80 @@ def test_refused_in_one_line(tmp_path, name):
 # ---- which file is which split
 
 
-def make(directory, *names, rows=20):
+def make(directory, *names):
+    """Files of 20 examples."""
     for name in names:
-        (directory / name).write_text(
-            "text,label\n"
-            + "".join("{} {},{}\n".format(name, i, "xy"[i % 2]) for i in range(rows))
-        )
+        rows = [f"{name} {i},x\n{name} {i + 1},y\n" for i in range(0, 20, 2)]
+        (directory / name).write_text("text,label\n" + "".join(rows))
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        "dev.csv",
-        "validation.csv",
-        "validation-00000-of-00001.csv",
-    ],
+    "name", ["dev.csv", "validation.csv", "validation-00000-of-00001.csv"]
 )
 def test_names_of_the_validation_file(tmp_path, name):
     make(tmp_path, "train.csv", name, "test.csv")
-    task = known.resolve_task(settings(tmp_path))
-    assert task.files.by_split == {
-        "train": "train.csv",
-        "dev": name,
-        "test": "test.csv",
-    }
-    assert task.files.dev_share == 0.0
+    found = resolve(tmp_path).files
+    expected = {"train": "train.csv", "dev": name, "test": "test.csv"}
+    assert (found.by_split, found.dev_share) == (expected, 0.0)
     for group in (SpanSettings, TaggerSettings):
-        found = known._own_files(settings(tmp_path, group))
-        assert found["dev"] == name
+        assert known._own_files(tasks.settings(tmp_path, group))["dev"] == name
 
 
 def test_a_missing_file_lists_the_names_that_are_read(tmp_path):
     make(tmp_path, "development.csv")
     with pytest.raises(UserError, match="no such file: .*train.csv.*--train_file"):
-        known.resolve_task(settings(tmp_path))
+        resolve(tmp_path)
 
 
 def test_named_files(tmp_path):
-    make(tmp_path, "a1.csv", "a2.csv", "b.csv", "c.csv")
+    make(tmp_path, "a1.csv", "a2.csv", "b.csv")
+    shutil.copy(tmp_path / "b.csv", tmp_path / "d,e.csv")
     at = str(tmp_path / "%s")
-    task = known.resolve_task(
-        settings("", train_file=at % "a*.csv", dev_file=at % "b.csv")
-    )
-    rows = {
-        split: read_rows(task, "", split, need_labels=True)
-        for split in ("train", "dev")
-    }
-    assert {split: len(found) for split, found in rows.items()} == {
-        "train": 40,
-        "dev": 20,
-    }
-    assert [row.id for row in rows["train"]] == [str(i) for i in range(40)]
-    alone = known.resolve_task(settings("", train_file=at % "a1.csv"))
-    assert (list(alone.files.by_split), alone.files.dev_share) == (["train"], 0.1)
-    over = known.resolve_task(
-        settings(tmp_path, train_file=at % "a1.csv", dev_file=at % "b.csv")
-    )
-    assert over.files.by_split["dev"] == at % "b.csv" and "test" in over.files.by_split
-    (tmp_path / "d,e.csv").write_text((tmp_path / "b.csv").read_text())
-    assert known.resolve_task(
-        settings("", train_file=at % "d,e.csv")
-    ).files.by_split == {"train": at % "d,e.csv"}
-    with pytest.raises(
-        UserError, match="dev_file: found no such file: .*d.csv, expected"
-    ):
-        known.resolve_task(
-            settings("", train_file=at % "a1.csv", dev_file=at % "d.csv")
-        )
+    task = resolve("", train_file=at % "a*.csv", dev_file=at % "b.csv")
+    rows = read_rows(task, "", "train")
+    assert [row.id for row in rows] == [str(i) for i in range(40)]
+    assert len(read_rows(task, "", "dev")) == 20
+    alone = resolve("", train_file=at % "a1.csv").files
+    assert (list(alone.by_split), alone.dev_share) == (["train"], 0.1)
+    over = resolve(tmp_path, train_file=at % "a1.csv", dev_file=at % "b.csv").files
+    assert over.by_split["dev"] == at % "b.csv" and "test" in over.by_split
+    found = resolve("", train_file=at % "d,e.csv").files
+    assert found.by_split == {"train": at % "d,e.csv"}
+    with pytest.raises(UserError, match="dev_file: found no such file: .*d.csv, exp"):
+        resolve("", train_file=at % "a1.csv", dev_file=at % "d.csv")
 
 
 def test_all_examples_of_one_file_are_evaluated_where_nothing_is_trained(tmp_path):
     make(tmp_path, "new.csv")
-    task = known.resolve_task(
-        settings(tmp_path / "new.csv", do_train=False, do_eval=True),
-        stored={"labels": ["x", "y"]},
+    evaluated = tasks.settings(
+        tmp_path / "new.csv", text_a_column="text", do_train=False, do_eval=True
     )
+    task = known.resolve_task(evaluated, stored={"labels": ["x", "y"]})
     assert len(read_rows(task, "", "dev")) == 20
-    sizes = [
-        len(read_rows(known.resolve_task(settings(tmp_path / "new.csv")), "", split))
-        for split in ("train", "dev")
-    ]
+    task = resolve(tmp_path / "new.csv")
+    sizes = [len(read_rows(task, "", split)) for split in ("train", "dev")]
     assert sum(sizes) == 20 and 1 <= sizes[1] <= 5
 
 
+ENTITY = b'{"text": "%s is", "entities": [{"start": 0, "end": 4, "label": "LOC"}]}\n'
+
+
 @pytest.mark.parametrize(
-    "group, name, content, more",
+    "group, name, content",
     [
-        (ClassifierSettings, "t.csv", "text,label\na,x\n,y\nb,y\n", {}),
-        (
-            TaggerSettings,
-            "t.txt",
-            b"Eva B-PER\n\nR\xf6me B-LOC\nran O\n\nBonn B-LOC\n",
-            {},
-        ),
-        (
-            TaggerSettings,
-            "t.jsonl",
-            b"".join(
-                b'{"text": "%s is", "entities": [{"start": 0, "end": 4, "label": "LOC"}]}\n'
-                % name
-                for name in (b"Bonn", b"R\xf6me", b"Rome")
-            ),
-            {},
-        ),
-        (
-            SpanSettings,
-            "t.csv",
-            "context,question,answer,id\na b,q,a,1\n,q,b,2\na b,q,b,3\n",
-            {},
-        ),
+        (ClassifierSettings, "t.csv", b"text,label\na,x\n,y\nb,y\n"),
+        (TaggerSettings, "t.txt", b"Eva B-P\n\nR\xf6me B-L\nran O\n\nBonn B-L\n"),
+        (TaggerSettings, "t.jsonl", 3 * ENTITY % (b"Bonn", b"R\xf6me", b"Rome")),
+        (SpanSettings, "t.csv", b"context,question,answer\na b,q,a\n,q,b\na b,q,b\n"),
     ],
 )
-def test_faulty_rows_are_skipped_and_counted(
-    tmp_path, caplog, group, name, content, more
-):
-    (tmp_path / name).write_bytes(
-        content if isinstance(content, bytes) else content.encode()
-    )
-    task = known.resolve_task(
-        settings(tmp_path / name, group, on_error="skip", dev_share=0.0, **more)
-    )
+def test_faulty_rows_are_skipped_and_counted(tmp_path, caplog, group, name, content):
+    (tmp_path / name).write_bytes(content)
+    task = resolve(tmp_path / name, group, on_error="skip", dev_share=0.0)
     assert len(read_rows(task, "", "train")) == 2
     assert "skipped" in caplog.text and name in caplog.text
     with pytest.raises(UserError):
-        task = known.resolve_task(
-            settings(tmp_path / name, group, dev_share=0.0, **more)
-        )
-        read_rows(task, "", "train")
+        read_rows(resolve(tmp_path / name, group, dev_share=0.0), "", "train")
 
 
 # ---- metrics
@@ -364,21 +289,17 @@ def test_a_metric_of_ones_own(tmp_path):
     )
     (tmp_path / "train.csv").write_text("text,label\na,x\nb,y\n")
     own = "%s:share" % (tmp_path / "mine.py")
-    task = known.resolve_task(
-        settings(
-            tmp_path, metric=own + ",sklearn.metrics:cohen_kappa_score", dev_share=0.0
-        )
-    )
+    names = own + ",sklearn.metrics:cohen_kappa_score"
+    task = resolve(tmp_path, metric=names, dev_share=0.0)
     values, truth = np.array([[0.9, 0.1], [0.2, 0.8], [0.4, 0.6]]), np.array([0, 1, 0])
     found = task.evaluate(values, truth, 0.5)
     assert list(found)[:3] == ["share", "cohen_kappa_score", "accuracy"]
     assert found["share"] == pytest.approx(0.5)
-    assert found["cohen_kappa_score"] == pytest.approx(
-        sklearn_metrics.cohen_kappa_score(truth, [0, 1, 1])
-    )
+    kappa = sklearn_metrics.cohen_kappa_score(truth, [0, 1, 1])
+    assert found["cohen_kappa_score"] == pytest.approx(kappa)
     for wrong in ("nowhere.py:f", "%s:other" % (tmp_path / "mine.py"), "no.such:f"):
         with pytest.raises(UserError, match="metric: "):
-            known.resolve_task(settings(tmp_path, metric=wrong, dev_share=0.0))
+            resolve(tmp_path, metric=wrong, dev_share=0.0)
 
 
 @pytest.mark.parametrize(
@@ -400,21 +321,17 @@ def test_a_metric_that_fails_is_named(tmp_path, body, message):
 def test_measures_of_rankings_are_trec_evals(tmp_path, number):
     """The golden values are those of pytrec_eval-terrier 0.5.11."""
     case = json.loads((GOLDEN / "trec_eval.json").read_text())[number]
-    (tmp_path / "dev.run").write_text(
-        "".join("q Q0 {} 0 {} x\n".format(*item) for item in case["run"].items())
-    )
-    (tmp_path / "dev.qrels").write_text(
-        "".join("q 0 {} {}\n".format(*item) for item in case["qrels"].items())
-    )
-    (tmp_path / "queries.tsv").write_text("q\tquery\n")
-    (tmp_path / "documents.tsv").write_text(
-        "".join(f"{name}\ttext\n" for name in case["run"])
-    )
+    run, qrels = case["run"], case["qrels"]
+    write = partial(tasks.write, tmp_path)
+    write("dev.run", *(f"q Q0 {name} 0 {score} x" for name, score in run.items()))
+    write("dev.qrels", *(f"q 0 {name} {grade}" for name, grade in qrels.items()))
+    write("queries.tsv", "q\tquery")
+    write("documents.tsv", *(f"{name}\ttext" for name in run))
     task = known.with_metric(TASKS["ranking"], ",".join(case["measures"]))
     rows = read_rows(task, str(tmp_path), "dev")
-    values = np.array([case["run"][row.id] for row in rows])
+    values = np.array([run[row.id] for row in rows])
     result = task.evaluate(values, task.gold_labels(rows), 0.5)
     for name, value in case["measures"].items():
         # Without any relevant document trec_eval has 0, and we have no value.
-        found = result[name] if max(case["qrels"].values()) > 0 else 0
+        found = result[name] if max(qrels.values()) > 0 else 0
         assert found == pytest.approx(value, abs=1e-6)
