@@ -1,6 +1,6 @@
 """Any language: vocabularies by language, words without blanks, and a whole run on Chinese text."""
 
-import hashlib
+import itertools
 import json
 
 import numpy as np
@@ -11,6 +11,7 @@ from helpers.paths import DATA, SPIECE
 
 from xlnet.corpus.manifest import Manifest
 from xlnet.corpus.tokenizer import WORD_START, Tokenizer, begins_word
+from xlnet.support import files
 
 TRAINER = "xlnet data vocabulary"
 
@@ -19,30 +20,22 @@ def train(directory, name, text, **flags):
     """Trains a vocabulary on `text`; returns the `Tokenizer` and what the program said."""
     (directory / (name + ".txt")).write_text(text, encoding="utf-8")
     path = str(directory / (name + ".model"))
-    done = command.succeed(
-        TRAINER,
-        **dict(dict(input_glob=directory / (name + ".txt")), **flags),
-        sp_path=path,
-    )
+    flags.update(input_glob=directory / (name + ".txt"), sp_path=path)
+    done = command.succeed(TRAINER, **flags)
     return Tokenizer(path), done.stdout
 
 
-def sentences_of(words, count, between, end="\n", seed=0):
-    rng = np.random.RandomState(seed)
-    return end.join(between.join(rng.choice(words, 8)) for _ in range(count)) + "\n"
-
-
-# ---- words ----
+def sentences_of(words, between):
+    rng = np.random.RandomState(0)
+    return "".join(between.join(rng.choice(words, 8)) + "\n" for _ in range(200))
 
 
 @pytest.mark.parametrize(
     "pieces, expected",
     [
         (["贾", "宝玉", "道:“", "〇", "㐀", "\U00020000", "豈"], True),
-        (
-            ["。", "，", "!”", "「", "▁(", "-", "...", "¿", "،", "।", "€", "”"],
-            True,
-        ),  # stand alone
+        # stand alone
+        (["。", "，", "!”", "「", "▁(", "-", "...", "¿", "،", "।", "€", "”"], True),
         (["か", "が", "カタ", "ヴァ", "ｶ", "食べ"], True),
         (["กา", "เธ", "ไ", "ຂ", "ເ", "က", "ဪ", "ក", "ឥ"], True),
         (["▁a", "▁", "▁贾", "▁한"], True),
@@ -63,81 +56,58 @@ def test_the_released_vocabulary_has_the_words_of_its_marks():
     special = np.arange(tokenizer.vocab_size) < 9
     pieces = [tokenizer.id_to_piece(id) for id in range(tokenizer.vocab_size)]
     marked = [piece.startswith(WORD_START) for piece in pieces]
-    punctuation = {
-        piece for piece, is_one in zip(pieces, tokenizer.stands_alone) if is_one
-    }
+    alone = tokenizer.stands_alone
+    punctuation = set(itertools.compress(pieces, alone))
     assert {".", ",", "-", ")", "▁$", "%", "”", "–", "!!"} <= punctuation
     assert not {"'", "’", "▁", "s", "▁the", "1", "▁e.g"} & punctuation
-    assert (
-        tokenizer.is_word_start
-        == (marked | special | np.isin(pieces, list(punctuation)))
-    ).all()
-
-
-# ---- vocabularies ----
+    assert np.array_equal(tokenizer.is_word_start, marked | special | alone)
 
 
 @pytest.mark.parametrize(
-    "language, size, words, sentence, cleaned",
+    "language, words, between, sentence, cleaned, said",
     [
         (
             "english",
-            28,
-            "Äpfel Zürich naïve Café Apfel".split(),
+            "Äpfel Zürich naïve Café Apfel",
+            " ",
             "Café Zürich",
             "Cafe Zurich",
+            ("accents stripped", "coverage 0.99995"),
         ),
         (
             "japanese",
-            28,
-            "がっこう かぎ ぷりん パン です か が".split(),
+            "がっこう かぎ ぷりん パン です か が",
+            "",
             "がっこうがパン",
-            None,
+            "がっこうがパン",
+            ("accents kept", "coverage 0.9995"),
         ),
     ],
 )
-def test_a_vocabulary_by_language(tmp_path, language, size, words, sentence, cleaned):
-    between = "" if language in ("chinese", "japanese") else " "
-    tokenizer, said = train(
-        tmp_path,
-        language,
-        sentences_of(words, 200, between),
-        language=language,
-        vocab_size=size,
-    )
-    assert tokenizer.keep_accents == (language != "english") and not tokenizer.uncased
-    assert "accents %s" % ("stripped" if language == "english" else "kept") in said
-    assert (
-        "coverage %s" % ("0.99995" if language in ("english", "other") else "0.9995")
-        in said
-    )
-    assert tokenizer.clean(sentence) == (cleaned or sentence)
-    assert tokenizer.decode(tokenizer.ids(sentence)) == (cleaned or sentence)
-    assert json.loads((tmp_path / (language + ".model.json")).read_text()) == {
-        "sha256": hashlib.sha256(
-            (tmp_path / (language + ".model")).read_bytes()
-        ).hexdigest(),
-        "uncased": False,
-        "keep_accents": language != "english",
-    }
+def test_a_vocabulary_by_language(
+    tmp_path, language, words, between, sentence, cleaned, said
+):
+    text = sentences_of(words.split(), between)
+    flags = dict(language=language, vocab_size=28)
+    tokenizer, shown = train(tmp_path, language, text, **flags)
+    assert all(part in shown for part in said)
+    assert tokenizer.clean(sentence) == cleaned
+    assert tokenizer.decode(tokenizer.ids(sentence)) == cleaned
+    digest = files.sha256(str(tmp_path / (language + ".model")))
+    kept = dict(sha256=digest, uncased=False, keep_accents=language != "english")
+    assert json.loads((tmp_path / (language + ".model.json")).read_text()) == kept
+    assert tokenizer.keep_accents == kept["keep_accents"] and not tokenizer.uncased
 
 
 def test_a_vocabulary_of_characters(tmp_path):
     """It has the text's characters, or the most frequent ones, and no limit to reach."""
-    text = sentences_of("宝玉 黛玉 贾母 说 道 来 去 不".split(), 200, "")
-    tokenizer, said = train(
-        tmp_path, "all", text, language="chinese", model_type="char", vocab_size=500
-    )
+    text = sentences_of("宝玉 黛玉 贾母 说 道 来 去 不".split(), "")
+    flags = dict(language="chinese", model_type="char")
+    tokenizer, said = train(tmp_path, "all", text, vocab_size=500, **flags)
     assert tokenizer.vocab_size == 9 + 1 + 10 and ": 20 pieces, cased" in said
-    assert list(map(tokenizer.id_to_piece, tokenizer.ids("宝玉来"))) == [
-        WORD_START,
-        "宝",
-        "玉",
-        "来",
-    ]
-    fewer, said = train(
-        tmp_path, "fewer", text, language="chinese", model_type="char", vocab_size=15
-    )
+    pieces = map(tokenizer.id_to_piece, tokenizer.ids("宝玉来"))
+    assert list(pieces) == [WORD_START, "宝", "玉", "来"]
+    fewer, said = train(tmp_path, "fewer", text, vocab_size=15, **flags)
     assert fewer.vocab_size == 15 and ": 15 pieces, cased" in said
     assert fewer.id_to_piece(9) == tokenizer.id_to_piece(9) == "玉"
 
@@ -146,24 +116,21 @@ def test_a_vocabulary_of_characters(tmp_path):
     "flags, message",
     [
         (dict(sp_path="new/"), "sp_path: found the directory new/, expected a file"),
-        (
-            dict(split="heldout", heldout_share=1e-9),
-            "input_glob: found no text in text.txt",
-        ),
+        (dict(split="heldout", heldout_share=1e-9), "found no text in text.txt"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(tmp_path, monkeypatch, flags, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.txt").write_text("one two three\n" * 9)
-    (line,) = command.run(
-        TRAINER, **dict(dict(input_glob="text.txt", sp_path="a.model"), **flags)
-    ).errors
-    assert message in line and sorted(tmp_path.iterdir()) == [tmp_path / "text.txt"]
+    names = dict(input_glob="text.txt", sp_path="a.model")
+    assert message in command.refused(TRAINER, **{**names, **flags})
+    assert list(tmp_path.iterdir()) == [tmp_path / "text.txt"]
 
 
-# ---- the whole road in Chinese ----
+# ---- the whole road in Chinese
 
 PRETRAIN_ZH, CHN_SENTI = DATA / "pretrain_zh", DATA / "ChnSentiCorp"
+ZH = dict(language="chinese", vocab_size=3000)
 
 
 @pytest.fixture(scope="module")
@@ -172,21 +139,11 @@ def chinese(tmp_path_factory):
     if not (PRETRAIN_ZH.is_dir() and CHN_SENTI.is_dir()):
         pytest.skip("the Chinese texts are not there")
     directory = tmp_path_factory.mktemp("chinese")
-    chapters = (
-        (PRETRAIN_ZH / "hongloumeng.txt").read_text(encoding="utf-8").split("\n\n")
-    )
-    (directory / "train.txt").write_text(
-        "\n\n".join(chapters[:6]) + "\n", encoding="utf-8"
-    )
-    (directory / "heldout.txt").write_text(chapters[6] + "\n", encoding="utf-8")
-    command.succeed(
-        TRAINER,
-        input_glob=directory / "train.txt",
-        sp_path=directory / "zh.model",
-        vocab_size=3000,
-        language="chinese",
-    )
-    for part, streams in (("train", 4), ("heldout", 2)):
+    text = (PRETRAIN_ZH / "hongloumeng.txt").read_text(encoding="utf-8")
+    chapters = text.split("\n\n")
+    train(directory, "zh", "\n\n".join(chapters[:6]), **ZH)
+    (directory / "heldout.txt").write_text(chapters[6], encoding="utf-8")
+    for part, streams in (("zh", 4), ("heldout", 2)):
         command.succeed(
             "data_utils.py",
             input_glob=directory / (part + ".txt"),
@@ -200,12 +157,10 @@ def chinese(tmp_path_factory):
 
 
 def test_chinese_records_have_words(chinese):
-    tokenizer, manifest = (
-        Tokenizer(str(chinese / "zh.model")),
-        Manifest.read(str(chinese / "train")),
-    )
+    tokenizer = Tokenizer(str(chinese / "zh.model"))
+    manifest = Manifest.read(str(chinese / "zh"))
     assert manifest.keep_accents and tokenizer.keep_accents
-    lines = (chinese / "train.txt").read_text(encoding="utf-8").split("\n")
+    lines = (chinese / "zh.txt").read_text(encoding="utf-8").split("\n")
     ids, _ = tokenizer.encode_to_array(lines)
     pieces = [tokenizer.id_to_piece(id) for id in ids]
     marked = np.mean([piece.startswith(WORD_START) for piece in pieces])
@@ -220,7 +175,7 @@ def test_chinese_from_text_to_classes(chinese):
     out, pretrained = chinese, chinese / "pretrained"
     command.succeed(
         "train_gpu.py",
-        record_info_dir=out / "train",
+        record_info_dir=out / "zh",
         eval_record_info_dir=out / "heldout",
         model_dir=pretrained,
         **sizes(layers=1, width=32, heads=2, inner=64),
@@ -245,11 +200,9 @@ def fine_tune(out, pretrained):
     """Two steps on hotel reviews; cleaning is that of the checkpoint and cannot be contradicted."""
     folder = out / "senti"
     folder.mkdir()
-    for split in ("train", "dev"):
-        rows = (
-            (CHN_SENTI / (split + ".tsv")).read_text(encoding="utf-8").split("\n")[:41]
-        )
-        (folder / (split + ".tsv")).write_text("\n".join(rows) + "\n", encoding="utf-8")
+    for name in ("train.tsv", "dev.tsv"):
+        rows = (CHN_SENTI / name).read_bytes().split(b"\n")[:41]
+        (folder / name).write_bytes(b"\n".join(rows) + b"\n")
     alone = out / "alone" / "zh.model"  # the vocabulary without its description
     alone.parent.mkdir()
     alone.write_bytes((out / "zh.model").read_bytes())
@@ -276,7 +229,6 @@ def fine_tune(out, pretrained):
     flags["spiece_model_file"] = pretrained / "spiece.model"
     said = command.refused("run_classifier.py", **dict(flags, keep_accents=False))
     assert "keep_accents: found False, expected True, as" in said
-    said = command.succeed("run_classifier.py", **flags).stdout
-    assert "started from" in said
+    assert "started from" in command.succeed("run_classifier.py", **flags).stdout
     kept = Tokenizer(str(out / "tuned" / "spiece.model"))
     assert kept.keep_accents and kept.sha256 == Tokenizer(str(out / "zh.model")).sha256
