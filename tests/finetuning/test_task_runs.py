@@ -11,7 +11,7 @@ from helpers.finetuning import make_vocabulary
 from helpers.networks import sizes
 from helpers.tasks import read_rows
 
-from xlnet.settings import presets
+from xlnet.settings.fields import presets_of
 from xlnet.tasks import known
 from xlnet.tasks.task import expand_split
 
@@ -56,7 +56,7 @@ def run(place, task, model_dir, *what):
         spiece_model_file=place / "sp.model",
         model_config_path=place / "config.json",
     )
-    if task.name in presets.all_of("finetune"):
+    if task.name in presets_of("finetune"):
         flags["config"] = task.name
     return command.succeed("run_classifier.py", *what, **flags).stdout
 
