@@ -149,8 +149,8 @@ def test_each_word_of_a_long_sentence_is_tagged_once_in_order(tokenizer):
         # A network that says what the records say has all tags.
         ids = np.where(is_start, arrays["label_ids"] - 1, -1)
         ones = np.ones(ids.shape, np.float32)
-        outputs = dict(values=ids, probabilities=ones, loss=ones[:, 0])
-        said, _ = known.TASKS["conll2003"].join(outputs, counts).values
+        outputs = dict(values=ids, probabilities=ones)
+        said, _ = known.TASKS["conll2003"].join(outputs, counts)
         assert said.ids.tolist() == gold
         firsts = [ids[0] for ids in tokenizer.encode_words(words, [1] * count)]
         assert arrays["input_ids"][is_start][:-1].tolist() == firsts
