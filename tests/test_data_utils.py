@@ -133,7 +133,7 @@ def test_the_default_of_reuse_len_leaves_room_for_two_segments(seq_len, reuse_le
 
 
 def test_records_for_a_preset_are_what_it_trains_on(workspace, tmp_path):
-    preset = dict(seq_len=32, reuse_len=16, train_batch_size=6, mem_len=24)
+    preset = dict(seq_len=32, reuse_len=16, num_streams=6, mem_len=24)
     preset.update(learning_rate=1e-3, model_config_path="tiny.json")
     (tmp_path / "preset.json").write_text(json.dumps(preset))
     out = tmp_path / "out"

@@ -57,12 +57,10 @@ class CommandLine:
     Attributes:
       settings: an object for each group.
       given: the names of the flags on the command line or in the preset.
-      preset: the values of the file of `--config`, also those for which the program has no flag.
     """
 
     settings: Sequence[Any]
     given: frozenset[str]
-    preset: Mapping[str, Any]
 
 
 @contextlib.contextmanager
@@ -92,7 +90,7 @@ def command(
     flags, 75 a run that a signal stopped (`Unfinished`), 130 Ctrl-C elsewhere, 141 the reader of
     the output is gone (`| head`).
     """
-    values, preset = flags.FlagValues(), {}
+    values = flags.FlagValues()
     program = os.path.basename(sys.argv[0])
     if hasattr(sys.stdout, "reconfigure"):  # shows any text, by its codes if need be
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -111,7 +109,7 @@ def command(
             if "output" in values and files.is_standard_output(values.output):
                 console.has_stdout = False
             settings = [_collect(values, group) for group in groups]
-            yield CommandLine(settings, frozenset(given), preset)
+            yield CommandLine(settings, frozenset(given))
             sys.stdout.flush()
     except flags.Error as e:
         _end(program, " ".join(str(e).split()), 2)

@@ -1,7 +1,6 @@
 """Pretraining data: records of text, by processes or with Apache Beam; merged, verified. A sample
 of text to try everything on."""
 
-import dataclasses
 import logging
 import os
 import shlex
@@ -43,7 +42,13 @@ class SampleSettings(Settings):
     output: str = required("directory for the sample")
 
 
-def make() -> None:
+@cli.program(
+    CorpusSettings,
+    unused=cli.UNUSED,
+    preset_table="pretrain",
+    elsewhere=pretrain.OF_PRESETS,
+)
+def make(settings: CorpusSettings) -> None:
     """Makes pretraining records from text.
 
     Input is text, a sentence a line, a blank line between documents; <eop> may end a line that ends
@@ -60,16 +65,9 @@ def make() -> None:
       xlnet data make --config=base_8gpus --input_glob=text --sp_path=spiece.model \\
           --save_dir=records
     """
-    with cli.command(
-        CorpusSettings,
-        about=make.__doc__,
-        unused=cli.UNUSED,
-        preset_table="pretrain",
-        elsewhere=pretrain.GROUPS,
-    ) as line:
-        from xlnet.corpus import preparation
+    from xlnet.corpus import preparation
 
-        show(preparation.make_records(with_streams(line)))
+    show(preparation.make_records(settings))
 
 
 def show(summary: "preparation.Summary") -> None:
@@ -91,18 +89,10 @@ def show(summary: "preparation.Summary") -> None:
     print(f"records: {summary.directory}")
 
 
-def with_streams(line: cli.CommandLine) -> CorpusSettings:
-    """The settings with as many text streams as a batch of the preset of `--config` has rows."""
-    settings: CorpusSettings = line.settings[0]
-    count = line.preset.get("train_batch_size")
-    if not count or settings.num_streams:
-        return settings
-    if settings.bi_data and count % 2:  # streams of both directions come in pairs
-        count *= 2
-    return dataclasses.replace(settings, num_streams=count)
-
-
-def beam() -> None:
+@cli.program(
+    CorpusSettings, BeamSettings, preset_table="pretrain", elsewhere=pretrain.OF_PRESETS
+)
+def beam(settings: CorpusSettings, runner: BeamSettings) -> None:
     """Makes the records of xlnet data make, byte for byte, with Apache Beam.
 
     It needs Apache Beam, here and on the workers: pip install 'apache-beam[dask]>=2.50'. Input and
@@ -115,31 +105,23 @@ def beam() -> None:
           --sp_path=spiece.model --num_streams=4096 \\
           --beam_options='--runner=DataflowRunner --project=mine --region=europe-west4'
     """
-    with cli.command(
-        CorpusSettings,
-        BeamSettings,
-        about=beam.__doc__,
-        preset_table="pretrain",
-        elsewhere=pretrain.GROUPS,
-    ) as line:
-        _, runner = line.settings
-        try:
-            from apache_beam.options.pipeline_options import PipelineOptions
+    try:
+        from apache_beam.options.pipeline_options import PipelineOptions
 
-            from xlnet.corpus import beam as pipeline
-        except ImportError:
-            remedy = "pip install 'apache-beam[dask]>=2.50'"
-            raise wrong("Apache Beam", "none", "an installed one", remedy) from None
-        # Beam's own options are one string, as in a shell.
-        try:
-            options = shlex.split(runner.beam_options)
-        except ValueError as e:
-            found = f"{runner.beam_options} ({e})"
-            raise wrong("beam_options", found, "options as in a shell") from None
-        # Tracebacks of what is tried again, or is raised again below.
-        for name in ("apache_beam.runners.common", "distributed", "distributed.client"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)
-        show(pipeline.make_records(with_streams(line), PipelineOptions(options)))
+        from xlnet.corpus import beam as pipeline
+    except ImportError:
+        remedy = "pip install 'apache-beam[dask]>=2.50'"
+        raise wrong("Apache Beam", "none", "an installed one", remedy) from None
+    # Beam's own options are one string, as in a shell.
+    try:
+        options = shlex.split(runner.beam_options)
+    except ValueError as e:
+        found = f"{runner.beam_options} ({e})"
+        raise wrong("beam_options", found, "options as in a shell") from None
+    # Tracebacks of what is tried again, or is raised again below.
+    for name in ("apache_beam.runners.common", "distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    show(pipeline.make_records(settings, PipelineOptions(options)))
 
 
 @cli.program(RecordsSettings)
