@@ -153,9 +153,9 @@ def export(prefix: str, directory: str) -> None:
     with checkpoint.staged(directory) as aside:
         checkpoint.write_arrays(os.path.join(aside, name), weights)
         files.remove([os.path.join(directory, name + ".index")])  # of other weights
-    # An index goes first: without it a checkpoint does not exist.
-    found = glob.glob(os.path.join(glob.escape(directory), "model.ckpt-*"))
-    for path in sorted(found, key=lambda path: not path.endswith(".index")):
-        if not os.path.basename(path).startswith(name + "."):
-            files.remove([path])
+    # Also data without an index, of a checkpoint whose removal was interrupted.
+    for path in glob.glob(os.path.join(glob.escape(directory), "model.ckpt-*")):
+        other, _ = os.path.splitext(path)
+        if os.path.basename(other) != name:
+            checkpoint.remove(other)
     checkpoint.write_state_file(directory)

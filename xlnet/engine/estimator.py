@@ -198,11 +198,11 @@ class Estimator:
                 loss, stop_mean = tf.identity(spec.loss), tf.identity(mean)
             return dict(spec.scalars, loss=loss, stop=stop_mean)
 
-        host_monitor, several = HostMonitor(), devices.hosts > 1
+        host_monitor = HostMonitor()
         with (
             errors.translated_errors(model_dir=model_dir),
             without_registered_gradients(),
-            host_monitor.running() if several else contextlib.nullcontext(),
+            host_monitor.running() if devices.hosts > 1 else contextlib.nullcontext(),
             tf.Graph().as_default(),
             strategy.scope(),
         ):

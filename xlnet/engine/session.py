@@ -73,22 +73,15 @@ class RestoredSession:
     def __init__(self, devices: Devices, prefix: str | None = None, at_once: int = 1):
         self._prefix = prefix
         self._strategy = devices.strategy or tf2.distribute.get_strategy()
-        self._graph = tf.Graph()
         config = devices.session_config()
         if at_once > 1:
             divide_cores(config, at_once)
         self._at_once = at_once
-        self.session = tf.Session(graph=self._graph, config=config)
+        self.session = tf.Session(graph=tf.Graph(), config=config)
         self.call: Callable[[Callable[[], Any]], Any] = lambda function: function()
         self._parts: dict[str, list[Subgraph]] = {}
         self._restored: set[str] = set()  # names of variables with weights of `prefix`
         self._lock = threading.Lock()
-
-    def subgraph(
-        self, name: str, build: Callable[[], tuple[Tensors, Tensors]]
-    ) -> Subgraph:
-        """The subgraph of this name on the first device; arguments as of `copies`."""
-        return self.copies(name, build)[0]
 
     def copies(
         self, name: str, build: Callable[[], tuple[Tensors, Tensors]]
@@ -104,7 +97,7 @@ class RestoredSession:
             if name not in self._parts:
                 with (
                     without_registered_gradients(),
-                    self._graph.as_default(),
+                    self.session.graph.as_default(),
                     self._strategy.scope(),
                 ):
                     built = self._strategy.extended.call_for_each_replica(build)
@@ -128,7 +121,7 @@ class RestoredSession:
         computed meanwhile."""
         self._prefix = prefix
         self._restored.clear()
-        with self._graph.as_default(), self._strategy.scope():
+        with self.session.graph.as_default(), self._strategy.scope():
             self._restore_new()
 
 

@@ -85,7 +85,7 @@ class LanguageModel:
         with suppress(IndexError):
             return self._free.pop()
         name = f"language model {next(self._numbers)}"
-        return self._restored.subgraph(name, self._build)
+        return self._restored.copies(name, self._build)[0]
 
     @contextmanager
     def reading(self, size: int, texts: int = 1) -> Iterator[Reading]:

@@ -55,7 +55,7 @@ class Vectors(Method):
         tuned = model.loaded.tuned
         if tuned and tuned.layout.long_document == "truncate":
             self._layout = tuned.layout
-        self._subgraph = model.session.subgraph("vectors", self._build)
+        self._subgraph = model.session.copies("vectors", self._build)[0]
         self.at_once = model.at_once
 
     def prepare(self, item: Any) -> tuple[str, str | None]:
