@@ -62,19 +62,18 @@ def test_without_a_gpu_the_cpu_trains_unless_gpus_are_asked_for(machine):
 
 
 @pytest.mark.parametrize(
-    "found, xla, in_pretraining, in_finetuning",
-    (([A100], None, True, False), ([A100], True, True, True), ([], None, False, False)),
+    "found, xla, is_compiled",
+    (([A100], None, True), ([A100], False, False), ([], None, False)),
 )
-def test_pretraining_on_gpus_is_compiled_unless_the_flag_says_otherwise(
-    machine, monkeypatch, found, xla, in_pretraining, in_finetuning
+def test_steps_on_gpus_are_compiled_unless_the_flag_says_otherwise(
+    machine, monkeypatch, found, xla, is_compiled
 ):
     monkeypatch.setenv("XLA_FLAGS", "")  # so that it is restored
     machine(found)
-    for is_compiled, how in ((in_pretraining, True), (in_finetuning, False)):
-        devices = connect(DeviceSettings(xla=xla), compiles_on_gpus=how)
-        assert devices.xla is is_compiled
-        words = devices.precision_in_words(NetworkSettings())
-        assert ("compiled by XLA" in words) == is_compiled
+    devices = connect(DeviceSettings(xla=xla))
+    assert devices.xla is is_compiled
+    words = devices.precision_in_words(NetworkSettings())
+    assert ("compiled by XLA" in words) == is_compiled
 
 
 def test_where_attention_is_fused(machine, monkeypatch):

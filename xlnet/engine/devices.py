@@ -107,13 +107,9 @@ class Devices:
         return slice(self.host * share, (self.host + 1) * share)
 
 
-def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices:
+def connect(settings: DeviceSettings) -> Devices:
     """Prepares the process; the `Devices` that the settings and, for several hosts, the environment
     describe.
-
-    Args:
-      settings: what is asked for.
-      compiles_on_gpus: whether XLA compiles the step on GPUs if the settings do not say.
 
     Raises:
       UserError: there are fewer devices, or settings and environment contradict each other.
@@ -130,7 +126,7 @@ def connect(settings: DeviceSettings, compiles_on_gpus: bool = False) -> Devices
     used = _gpus(settings)[:count]
     xla = settings.xla
     if xla is None:
-        xla = compiles_on_gpus and bool(used)
+        xla = bool(used)
     if xla:  # must be known before TensorFlow uses a device
         set_xla_flags()
     if used:

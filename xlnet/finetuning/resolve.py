@@ -74,7 +74,7 @@ def resolve(
         TaskModel(config, tuned, network),
         optimization,
         data,
-        devices.connect(device, compiles_on_gpus=True),
+        devices.connect(device),
         dataclasses.replace(document, program=settings.program),
     )
     check_run(run)

@@ -119,7 +119,7 @@ class RestoredModel:
         self.labels: tuple[str, ...] | None = (task and task.labels) or None
         self.published = task.published if task else Published()
         # Each process of a launcher, such as srun, has a model of its own.
-        devices = connect(DeviceSettings(device=device, num_hosts=1))
+        devices = connect(DeviceSettings(device=device, num_hosts=1, xla=False))
         self.session = RestoredSession(devices, loaded.prefix)
         self._has_noted_cut = False
         self._lock = threading.Lock()

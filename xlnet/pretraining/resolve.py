@@ -66,7 +66,7 @@ def resolve(
     """
     settings = _with_directories(settings)
     settings, network, optimization = inherit(settings, network, optimization, given)
-    used = devices.connect(device, compiles_on_gpus=True)
+    used = devices.connect(device)
 
     # Read the records.
     manifest, held_out = read_manifests(settings)
