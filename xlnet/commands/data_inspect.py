@@ -154,11 +154,8 @@ def masks(settings: Any) -> None:
 
     system.import_own_module(settings.own_module)
     tokenizer = Tokenizer(settings.spiece_model_file)
-    shown = dataclasses.replace(
-        settings,
-        num_predict=settings.num_predict or _MOST_TOKENS,
-        perm_size=settings.perm_size or _MOST_TOKENS,
-    )
+    predicted = settings.num_predict or _MOST_TOKENS
+    shown = dataclasses.replace(settings, num_predict=predicted)
     sampling = resolve.choose_sampling(shown, 2 * _MOST_TOKENS, reuse_len=0)
     excerpt = plots.of_text(
         settings.text, tokenizer, sampling, settings.seed, _MOST_TOKENS

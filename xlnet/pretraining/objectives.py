@@ -110,29 +110,6 @@ class Objective:
     needs_mask_id: bool = False
 
 
-OBJECTIVES: dict[str, Objective] = {}
-
-
-_OURS = ("permutation", "causal", "masked")
-
-
-def register(objective: Objective) -> Objective:
-    """Makes an objective available by its name; returns it."""
-    if objective.name in _OURS and objective.name in OBJECTIVES:
-        found = f"found the name '{objective.name}' of the library's objective"
-        raise ValueError(f"{found}, expected another")
-    OBJECTIVES[objective.name] = objective
-    return objective
-
-
-def find(name: str) -> Objective:
-    """The objective of a name; a UserError if nothing registered it."""
-    if name not in OBJECTIVES:
-        known = "one of {}".format(", ".join(OBJECTIVES))
-        raise wrong("objective", f"'{name}'", known, "--own_module registers others")
-    return OBJECTIVES[name]
-
-
 # ---- the three objectives. What each predicts of the tokens a b c d, where b and d are the
 # targets, d before b in the order:
 #
@@ -187,9 +164,31 @@ def _all_tokens(features: Tensors, special_ids: Sequence[int]) -> Tensors:
     )
 
 
-register(Objective("permutation", _permutation))
-register(Objective("causal", _causal, _all_tokens, samples_targets=False))
-register(Objective("masked", _masked, needs_mask_id=True))
+# ---- objectives by name
+
+_OURS = (
+    Objective("permutation", _permutation),
+    Objective("causal", _causal, _all_tokens, samples_targets=False),
+    Objective("masked", _masked, needs_mask_id=True),
+)
+OBJECTIVES = {objective.name: objective for objective in _OURS}
+
+
+def register(objective: Objective) -> Objective:
+    """Makes an objective available by its name; returns it."""
+    if OBJECTIVES.get(objective.name) in _OURS:
+        found = f"found the name '{objective.name}' of the library's objective"
+        raise ValueError(f"{found}, expected another")
+    OBJECTIVES[objective.name] = objective
+    return objective
+
+
+def find(name: str) -> Objective:
+    """The objective of a name; a UserError if nothing registered it."""
+    if name not in OBJECTIVES:
+        known = "one of {}".format(", ".join(OBJECTIVES))
+        raise wrong("objective", f"'{name}'", known, "--own_module registers others")
+    return OBJECTIVES[name]
 
 
 # ---- next segments, and masked tokens
