@@ -125,6 +125,7 @@ def _hidden(padding: tf.Tensor | None, perm_mask: tf.Tensor | None) -> tf.Tensor
 def _query(
     target_mapping: tf.Tensor | None, inp_q: tf.Tensor | None
 ) -> modeling.Query | None:
+    """The query stream of the original's arguments, batch-major; None: there is none."""
     # Without a mapping every position has a query; a row of zeros is at position 0, with weight 0.
     if inp_q is None:
         return None

@@ -151,7 +151,8 @@ def sample_sentences(sentences: Iterable[str]) -> tuple[list[str], int]:
 def train(
     sentences: Sequence[str], settings: VocabularySettings, character_coverage: float
 ) -> bytes:
-    """Returns the model, a function of the sentences and settings."""
+    """Returns the model, a function of the sentences and settings. character_coverage: the share of
+    the text whose characters are pieces; rarer characters are <unk>."""
     import sentencepiece
 
     model, vocab_size = io.BytesIO(), settings.vocab_size

@@ -76,7 +76,8 @@ class BestCheckpoint:
 
     def add(self, step: int, result: dict[str, Any], prefix: str | None) -> None:
         """Adds an evaluation, and exports the checkpoint of `step` if it is the best so far.
-        prefix: of the checkpoint; None: it was not saved."""
+        result: values by name, the metric among them. prefix: of the checkpoint; None: it was not
+        saved."""
         self.evaluations.append(dict(step=step, **result))
         best = self.best()
         if prefix is not None and best and best["step"] == step:

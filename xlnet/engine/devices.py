@@ -49,6 +49,7 @@ class Devices:
 
     @property
     def replicas(self) -> int:
+        """Those of all hosts."""
         return self.hosts * self.per_host
 
     @property
@@ -63,6 +64,7 @@ class Devices:
 
     @property
     def is_chief(self) -> bool:
+        """Whether this host is the one that writes checkpoints, evaluates and reports."""
         return self.host == 0
 
     def check_divides(self, batch_size: int, micro_batches: int) -> None:
@@ -173,6 +175,7 @@ def _description(settings: DeviceSettings, used: Sequence[Any]) -> str:
 
 
 def _one_host(used: Sequence[Any], count: int) -> tf2.distribute.Strategy:
+    """The strategy of `count` replicas on one machine: on GPUs, or without `used` on the CPU."""
     if used:
         return tf2.distribute.MirroredStrategy([f"/gpu:{i}" for i in range(count)])
     # The CPU devices of replicas are made with the session, later; within a graph a strategy does

@@ -237,6 +237,7 @@ class HostMonitor:
         self._looking = threading.Thread(target=self._look, daemon=True)
 
     def _look(self) -> None:
+        """Looks until the block of `running` has ended, or a host did not answer `MISSES` times."""
         # A host may fail to answer once: its machine is busy, or it has just ended a step.
         misses = 0
         while misses < MISSES:

@@ -131,6 +131,7 @@ class AdamW(tf.train.Optimizer):
             )
 
     def _resource_apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
+        """The update of one weight, with weight decay before it and the EMA after it."""
         name, rate = base_name(var), self._rate
         # Layer-wise decay multiplies learning rates. The rule of the original implementation
         # multiplies gradients in place of them, and not those of the embedding.

@@ -42,6 +42,7 @@ def add_to_board(model_dir: str, step: int, scalars: dict[str, float]) -> None:
 
 
 def _board(model_dir: str) -> tf.summary.FileWriter:
+    """The writer of TensorBoard's files of a run, the same one in each call."""
     with tf.Graph().as_default():  # the writer requires a graph, but adds nothing to it
         return tf.summary.FileWriterCache.get(os.path.join(model_dir, CACHE))
 

@@ -109,6 +109,7 @@ class RestoredSession:
             return self._parts[name]
 
     def _restore_new(self) -> None:
+        """Reads the weights of the variables that have none yet, if there is a checkpoint."""
         # Parts share weights: only those that are new are read. A part that could not be restored
         # has left its variables in the graph; they count as new, too.
         new = [v for v in tf.global_variables() if v.name not in self._restored]
