@@ -72,20 +72,19 @@ def fill(
     """
     asked, shown = itertools.tee(texts(settings))
     with open_model(model_settings) as model:
-        filled = model.pipe(asked, "fill", **vars(how))
+        filled = zip(shown, model.pipe(asked, "fill", **vars(how)))
         if settings.output:
-            write(settings.output, map(_filled_object, shown, filled))
+            objects = (
+                {"text": text, "fillings": [each._asdict() for each in found]}
+                for text, found in filled
+            )
+            write(settings.output, objects)
             return
-        for text, found in zip(shown, filled):
+        for text, found in filled:
             print(text)
             for filling in found:
                 percent = 100 * filling.probability
                 print(f"{percent:10.4f} %  {filling.text}", flush=True)
-
-
-def _filled_object(text: str, found: Any) -> dict[str, Any]:
-    """A line of `--output`. found: the `Filling`s of the text."""
-    return {"text": text, "fillings": [each._asdict() for each in found]}
 
 
 @cli.program(LoadSettings, TextInputs, GenerationSettings)
@@ -105,16 +104,14 @@ def generate(
     with open_model(model_settings) as model:
         if settings.output:
             asked, shown = itertools.tee(prompts)
-            generated = model.pipe(asked, "generate", **vars(how))
-            write(settings.output, map(_generated_object, shown, generated))
+            generated = zip(shown, model.pipe(asked, "generate", **vars(how)))
+            objects = (
+                {"prompt": prompt, **text._asdict()} for prompt, text in generated
+            )
+            write(settings.output, objects)
             return
         for text in prompts:
             print(text, end="", flush=True)
             for part in model.stream(text, **vars(how)):
                 print(part.text, end="", flush=True)
             print(flush=True)
-
-
-def _generated_object(prompt: str, text: Any) -> dict[str, Any]:
-    """A line of `--output`. text: the `GeneratedText` of the prompt."""
-    return {"prompt": prompt, **text._asdict()}

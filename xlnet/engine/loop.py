@@ -42,7 +42,7 @@ class Evaluator(Protocol):
 def fit(
     run: TrainingRun,
     selection: BestCheckpoint,
-    evaluator: Evaluator | None = None,
+    evaluator: Evaluator | None,
 ) -> None:
     """Trains from the newest checkpoint to the last step, or until early stopping.
 

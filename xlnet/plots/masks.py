@@ -164,9 +164,16 @@ def _panel(
         values, cmap=colors, vmin=0, vmax=2, edgecolors="white", linewidth=1
     )
     ticks = 0.5 + np.arange(len(order))
-    outline: Any = dict(facecolors="none", edgecolors="black", linewidths=0.8)
     itself = ticks[~np.ma.getmaskarray(seen)[:, -1]]
-    axes.scatter(memory_length + itself, itself, marker="s", s=160, **outline)
+    axes.scatter(
+        memory_length + itself,
+        itself,
+        marker="s",
+        s=160,
+        facecolors="none",
+        edgecolors="black",
+        linewidths=0.8,
+    )
     axes.set_aspect("equal")
     axes.invert_yaxis()
     axes.spines[:].set_visible(False)
@@ -202,8 +209,9 @@ def draw_attention(path: str, attention: Attention) -> None:
     rows = len(attention.streams) * len(attention.layers)
     size = (heads * (panel + 0.12), rows * (panel + _TITLE))
     drawn = Figure(figsize=size, dpi=130)
-    space = {"wspace": 0.12 / panel, "hspace": _TITLE / panel}
-    drawn.subplots_adjust(left=0, right=1, bottom=0, top=1, **space)
+    drawn.subplots_adjust(
+        left=0, right=1, bottom=0, top=1, wspace=0.12 / panel, hspace=_TITLE / panel
+    )
     panels = drawn.subplots(rows, heads, squeeze=False)
     ticks: Any = dict(fontsize=6, parse_math=False)
     row = 0

@@ -30,8 +30,6 @@ from xlnet.support.errors import UserError, wrong
 
 _log = logging.getLogger(__name__)
 
-# The original's values of architecture flags that are not given.
-_ARCHITECTURE_DEFAULTS = {"ff_activation": "relu", "untie_r": False}
 _TFRECORDS = "tfrecords"
 # What the original's flags say of records, which say it themselves.
 _FLAGS_OF_RECORDS = ("seq_len", "reuse_len", "bi_data", "uncased")
@@ -173,8 +171,7 @@ def _found(flag: str, directory: str) -> str:
 def _weights(settings: PretrainingSettings) -> tuple[str | None, bool]:
     """The directory of the weights that the command goes on with, None for random ones, and whether
     it resumes their run. A run that failed before its first checkpoint does not resume."""
-    has_weights = bool(run_document.weights_in(settings.model_dir))
-    if has_weights and not settings.do_eval:
+    if run_document.weights_in(settings.model_dir) and not settings.do_eval:
         return settings.model_dir, True
     if settings.init_checkpoint:
         return files.directory_of(settings.init_checkpoint), False
@@ -232,7 +229,8 @@ def choose_architecture(
     if path:
         values = read_preset(path, "model_config_path", "model")
     elif given:
-        values = dict(_ARCHITECTURE_DEFAULTS)
+        # The original's values of flags that are not given.
+        values = {"ff_activation": "relu", "untie_r": False}
     else:
         raise wrong("model_config_path", "none", "an architecture, or all of its flags")
     # The size of the vocabulary is that of the records, unless weights have theirs: those of an
