@@ -12,8 +12,8 @@ from xlnet.settings.pretraining import (
     PretrainingSettings,
     SamplingSettings,
 )
-from xlnet.support import errors, system
-from xlnet.support.errors import wrong
+from xlnet.support import system
+from xlnet.support.errors import escape_control_characters, wrong
 
 if TYPE_CHECKING:
     from xlnet.corpus.tokenizer import Tokenizer
@@ -109,7 +109,7 @@ def as_text(sequence: dict[str, Any], tokenizer: "Tokenizer", reuse_len: int) ->
 
     pieces = []
     for id in sequence["input_ids"].tolist():
-        pieces.append(errors.escape_control_characters(tokenizer.id_to_piece(id)))
+        pieces.append(escape_control_characters(tokenizer.id_to_piece(id)))
     targets = sequence["positions"][sequence["weights"] > 0]
     in_order = targets[np.argsort(sequence["rank"][targets], kind="stable")]
     for position, target in enumerate(in_order.tolist(), 1):

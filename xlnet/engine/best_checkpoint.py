@@ -59,7 +59,7 @@ class BestCheckpoint:
     def go_back_to(self, step: int) -> bool:
         """Drops the evaluations after `step`, from which the run resumes; whether it is one."""
         self.evaluations = [one for one in self.evaluations if one["step"] <= step]
-        return bool(self.evaluations) and self.evaluations[-1]["step"] == step
+        return any(one["step"] == step for one in self.evaluations)
 
     def replace_later(self, step: int) -> None:
         """Makes `best/` again, of the checkpoints that are there, if it has the weights of a later

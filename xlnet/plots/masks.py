@@ -14,8 +14,8 @@ import numpy as np
 from xlnet.corpus import permutation
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.pretraining import SamplingSettings
-from xlnet.support import errors, files
-from xlnet.support.errors import wrong
+from xlnet.support import files
+from xlnet.support.errors import escape_control_characters, wrong
 
 if TYPE_CHECKING:
     from xlnet.inference.factorization import Attention
@@ -76,7 +76,7 @@ def of_text(
     rank = permutation.ranks(random, is_target, sampling)
     pieces = []
     for id in ids.tolist():
-        pieces.append(errors.escape_control_characters(tokenizer.id_to_piece(id)))
+        pieces.append(escape_control_characters(tokenizer.id_to_piece(id)))
     title = " ".join(text.split())
     return Excerpt(title, pieces, rank[0], is_target[0])
 
