@@ -26,11 +26,6 @@ from xlnet.tasks.contract import LossOptions, Predictions, mean_over_windows
 from xlnet.tasks.encoding import IDS, TokenCounts, batches_by_length
 from xlnet.tasks.task import Row
 
-# Keys of a batch to predict that are not features: to which rows its records belong, and how many
-# tokens these have (see `Predictor._batches`).
-OF_ROWS = ("index", "is_first", "tokens_read", "tokens")
-_DTYPES = {"int": tf.int32, "float": tf.float32}
-
 
 @dataclasses.dataclass(frozen=True)
 class TaskModel:
@@ -136,7 +131,7 @@ def placeholders(tuned: FineTunedTask, with_targets: bool = False) -> Tensors:
             shape = (None,)
         # `is_real_example` is 1 in all records.
         if name not in ("is_real_example", *left_out):
-            inputs[name] = tf.placeholder(_DTYPES[dtype], [None, *shape], name)
+            inputs[name] = tf.placeholder(dtype + "32", [None, *shape], name)
     return inputs
 
 
@@ -186,34 +181,29 @@ class Predictor:
           advance: moves a progress bar by a number of rows.
         """
         parts = []
-        for batch, outputs in in_parallel(self._copies, self._batches(rows)):
-            for name in OF_ROWS:
-                outputs[name] = batch[name]
-            parts.append(outputs)
+        blocks: list[tuple] = []  # which `_batches` fills
+        for batch, outputs in in_parallel(self._copies, self._batches(rows, blocks)):
+            parts.append({**outputs, "index": batch["index"]})
             if advance:
                 advance(int(batch["is_first"].sum()))
         outputs = in_order(parts)
-        starts = np.flatnonzero(outputs.pop("is_first"))
-        read, total = outputs.pop("tokens_read"), outputs.pop("tokens")
-        counts = TokenCounts(read[starts], total[starts])
+        windows, read, total = np.concatenate(blocks, axis=1)  # int [n] each
         # A row may have several records; the task's `join` makes one prediction of their outputs.
-        windows = np.diff(starts, append=len(outputs["loss"]))  # records of each row
         loss = mean_over_windows(outputs.pop("loss"), windows)
         values = self._tuned.task.join(outputs, windows)
-        return Predictions(values, loss), counts
+        return Predictions(values, loss), TokenCounts(read, total)
 
-    def _batches(self, rows: Sequence[Row]) -> Iterator[Arrays]:
+    def _batches(self, rows: Sequence[Row], blocks: list[tuple]) -> Iterator[Arrays]:
         """Yields batches of the records of rows, of about equal length. Each record has its number,
-        `index`, whether it `is_first` of its row, and the counts of the row's tokens
-        (`OF_ROWS`)."""
+        `index`, and whether it `is_first` of its row. Adds to `blocks`, for some rows at a time,
+        how many records each has, and its `TokenCounts`: a tuple of three arrays, int [rows]."""
         task, layout = self._tuned.task, self._tuned.layout
         rest = iter(rows)
         begin = 0  # the number of the block's first record
         # Some rows at a time: their features take more memory than their outputs.
         while block := list(itertools.islice(rest, POOL_BATCHES * self._batch_size)):
             records, windows, counts = task.encode(block, self._tokenizer, layout)
-            records["tokens_read"] = np.repeat(counts.read, windows)
-            records["tokens"] = np.repeat(counts.total, windows)
+            blocks.append((windows, *counts))
             records["is_first"] = np.zeros(windows.sum(), np.int32)
             records["is_first"][np.cumsum(windows) - windows] = 1
             for numbers, batch in batches_by_length(

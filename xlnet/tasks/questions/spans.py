@@ -178,8 +178,9 @@ class Spans(Task):
                 records.append(record)
         arrays = encoding.lay_out(pairs, length, tokenizer, self.padding.side)
         for name, _, kind in self.features(length):
-            dtype = np.int32 if kind == "int" else np.float32
-            arrays[name] = np.array([record[name] for record in records], dtype)
+            # kind: "int" or "float"
+            values = [record[name] for record in records]
+            arrays[name] = np.array(values, kind + "32")
         read = encoding.TokenCounts(np.array(tokens_read), np.array(tokens))
         return arrays, np.array(counts), read
 
