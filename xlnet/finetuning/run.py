@@ -177,8 +177,7 @@ def compiled_multiple(max_seq_length: int, multiple: int) -> int:
     >>> compiled_multiple(128, 8)   # 24, 48, 72, 96, 120 and 128
     24
     """
-    step = math.ceil(max_seq_length / MOST_LENGTHS)
-    return multiple * math.ceil(step / multiple)
+    return multiple * math.ceil(max_seq_length / (MOST_LENGTHS * multiple))
 
 
 def frozen(count: int) -> Callable[..., Any]:

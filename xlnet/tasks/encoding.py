@@ -203,17 +203,14 @@ def arrays_of(
             ids_b = None if text_b is None else next(ids)
             total += len(ids_a) + len(ids_b or ())
             of_choices.append(fit_to_length(ids_a, ids_b, layout))
-        count = max(map(len, of_choices))
+        first, count = len(pairs), max(map(len, of_choices))
         for number in range(count):
             pairs += [_nth(windows, number) for windows in of_choices]
-        # Several windows have all of the text together; a single one may have lost some of it.
-        read = total
-        if count == 1:
-            record = pairs[-len(choices) :]
-            read = sum(len(ids_a) + len(ids_b or ()) for ids_a, ids_b in record)
+        # A single window may have lost some of the text; several have all of it, some of it twice.
+        read = sum(len(ids_a) + len(ids_b or ()) for ids_a, ids_b in pairs[first:])
         counts.append(count)
         tokens.append(total)
-        tokens_read.append(read)
+        tokens_read.append(min(read, total))
 
     arrays = lay_out(pairs, layout.max_seq_length, tokenizer)
     for name, values in arrays.items():

@@ -21,8 +21,6 @@ from xlnet.support.errors import wrong
 # 0 and 1 [n,L], or scores [n]; values are probabilities [n,L] or scores [n].
 Metric = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
 
-POSITIVE = 1  # the id of the positive label of two: the second
-
 
 def accuracy(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     """The fraction of the rows whose label, or complete set of labels, is right."""
@@ -32,7 +30,7 @@ def accuracy(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> f
 
 def f1(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     """F1 of the second label of two; undefined if no row has it or is predicted to have it."""
-    return _f1(np.equal(labels, POSITIVE), np.equal(decisions, POSITIVE), "binary")
+    return _f1(labels, decisions, "binary")
 
 
 def macro_f1(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
@@ -69,7 +67,7 @@ def auc(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     count = values.shape[1]
     first = 0
     if count == 2 and not has_several:  # the curve of the other label is the same
-        first = POSITIVE
+        first = 1
     areas = []
     for id in range(first, count):
         has_label = labels[:, id] > 0 if has_several else labels == id  # [n]

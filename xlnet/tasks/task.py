@@ -181,10 +181,10 @@ class TaskFields:
     def with_options(self, **values: Any) -> Any:
         """The task with those of some values that are options of its type; None: not given."""
         options = self.options
-        for field in dataclasses.fields(options):
-            value = values.get(field.name)
+        for name in vars(options):
+            value = values.get(name)
             if value is not None:
-                options = dataclasses.replace(options, **{field.name: value})
+                options = dataclasses.replace(options, **{name: value})
         return dataclasses.replace(self, options=options)
 
     def with_files(self, **changes: Any) -> Any:

@@ -207,11 +207,11 @@ class Tagging(Task):
     def join(self, outputs: dict, windows: np.ndarray) -> list[Tags]:
         """Those of each sentence; of each word in the window that tags it."""
         values = []
-        ends = np.cumsum(windows)
-        for start, end in zip(ends - windows, ends):
-            ids = outputs["values"][start:end]
+        ends = np.cumsum(windows)[:-1]  # of the windows of each sentence but the last
+        of_tags = np.split(outputs["values"], ends)
+        of_probabilities = np.split(outputs["probabilities"], ends)
+        for ids, probabilities in zip(of_tags, of_probabilities):
             is_word = ids >= 0
-            probabilities = outputs["probabilities"][start:end]
             values.append(Tags(ids[is_word], probabilities[is_word]))
         # Tags of logits that are not finite look like others.
         sums = np.array([found.probabilities.sum() for found in values])
