@@ -217,12 +217,15 @@ def test_a_start_from_other_labels_needs_an_output_layer_for_them(
     tmp_path, caplog, kind, flags, labels, is_refused
 ):
     """The answers of a multiple choice share one score: a layer for three fits four."""
-    found = []
-    for names in ("ABC", labels):
-        settings, _ = settings_of(tmp_path, task_name="custom", **flags)
-        task = known.resolve_task(settings, dict(kind=kind, labels=[*names]))
-        found.append((task, task_settings.describe_task(settings, task)))
-    make_model(tmp_path / "init", found[0][1])
+    init = str(tmp_path / "init")
+    settings, _ = settings_of(
+        tmp_path, task_name="custom", init_checkpoint=init, **flags
+    )
+    before, now = [
+        known.resolve_task(settings, dict(kind=kind, labels=[*names]))
+        for names in ("ABC", labels)
+    ]
+    make_model(tmp_path / "init", task_settings.describe_task(settings, before))
     with pytest.raises(UserError, match="cls_scope") if is_refused else nullcontext():
-        task_settings.check_start(str(tmp_path / "init"), *found[1])
+        task_settings.check_start(settings, now)
     assert caplog.text == ""

@@ -20,7 +20,6 @@ from xlnet.runs import model_files, run_document
 from xlnet.runs.task_settings import read_model
 from xlnet.settings.training import BEST, RESULTS
 from xlnet.support import files
-from xlnet.support.errors import wrong
 from xlnet.tasks import results
 from xlnet.tasks.contract import Predictions
 from xlnet.tasks.files import forms
@@ -66,10 +65,8 @@ class Evaluator:
 
     def _best(self) -> tuple[int, str]:
         """(step, prefix) of the checkpoint to use."""
-        model_dir = self._settings.model_dir
-        prefix = best_checkpoint.best_or_newest(model_dir)
-        if not prefix:
-            raise wrong("model_dir", f"no checkpoint in {model_dir}", "a trained model")
+        prefix = best_checkpoint.best_or_newest(self._settings.model_dir)
+        assert prefix, "a run without one trains first, see `resolve.check_run`"
         return checkpoint.step_named(prefix), prefix
 
     def evaluate_step(self, step: int, prefix: str | None) -> dict[str, Any]:

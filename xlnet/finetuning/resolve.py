@@ -330,7 +330,7 @@ def check_run(run: TaskRun) -> None:
         nothing = f"no checkpoint in {settings.model_dir}"
         raise wrong("model_dir", nothing, "a trained model", "--do_train")
     for directory in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
-        task_settings.check_trained_for(directory, run.document, settings)
+        task_settings.check_trained_for(directory, settings, task)
     if found:
         checkpoint.check_config(found, config)
     elif settings.init_checkpoint:
@@ -338,6 +338,4 @@ def check_run(run: TaskRun) -> None:
         checkpoint.check_config(prefix, config)
         if settings.do_train:
             checkpoint.read_weights(prefix)  # which must be finite
-            task_settings.check_start(
-                settings.init_checkpoint, task, run.document.task or {}
-            )
+            task_settings.check_start(settings, task)

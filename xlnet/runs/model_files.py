@@ -112,8 +112,7 @@ def read(
     if trained:
         with run_document.malformed_as_user_error(trained.path):
             task = task_settings.task_of_run(settings, trained)
-            document = task_settings.document_of(settings, network, task, tokenizer)
-            task_settings.check_trained_for(home, document, settings)
+            task_settings.check_trained_for(home, settings, task)
         tuned = FineTunedTask(task, settings)
     objective = pretrained_on.objective
     return LoadedModel(prefix, config, tokenizer, network, tuned, objective, run)

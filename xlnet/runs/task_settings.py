@@ -315,11 +315,9 @@ def document_of(
     return run_document.to_share(document)
 
 
-def check_trained_for(
-    model_dir: str, wanted: RunDocument, settings: FineTuningSettings
-) -> None:
+def check_trained_for(model_dir: str, settings: FineTuningSettings, task: Task) -> None:
     """Raises UserError if `model_dir` has checkpoints that were trained for something else than
-    `wanted`.
+    `task` with these settings.
 
     The original implementation writes no `run.json`: its checkpoints are used if they have the
     output layer, but training does not continue from them.
@@ -329,15 +327,15 @@ def check_trained_for(
     newest = checkpoint.newest(model_dir)
     if not newest:
         return
-    document, task = run_document.read(model_dir), wanted.task or {}
+    document, wanted = run_document.read(model_dir), describe_task(settings, task)
     if document and document.task is not None:
         for name in _OF_WEIGHTS:
-            was, now = document.task.get(name), task.get(name)
+            was, now = document.task.get(name), wanted[name]
             if was != now:
                 where = f"model_dir: {document.path}"
                 raise wrong(where, f"{name} {was}", f"{name} {now}")
         return
-    layer = task["head"] + "/"
+    layer = wanted["head"] + "/"
     names = [name.removeprefix("model/") for name in checkpoint.names(newest)]
     has_layer = any(name.startswith(layer) for name in names)
     if settings.do_train or not has_layer:
@@ -348,13 +346,14 @@ def check_trained_for(
     _log.info("note: %s has no %s: %s", model_dir, RUN_NAME, what)
 
 
-def check_start(init_checkpoint: str, task: Task, wanted: dict[str, Any]) -> None:
-    """Raises UserError if the initial output layer is that of this run, but for other labels, or in
-    another order. wanted: the task's section `task`."""
+def check_start(settings: FineTuningSettings, task: Task) -> None:
+    """Raises UserError if the output layer of `init_checkpoint` is that of this run, but for other
+    labels, or in another order."""
     if task.columns.choices:  # one output scores each answer, whatever the labels are
         return
-    document = run_document.read(files.directory_of(init_checkpoint))
+    document = run_document.read(files.directory_of(settings.init_checkpoint))
     stored = document.task if document and document.task else {}
+    wanted = describe_task(settings, task)
     before, now = stored.get("labels"), wanted["labels"]
     if stored.get("head") == wanted["head"] and before != now:
         where = f"init_checkpoint: labels of the output layer {wanted['head']}"
