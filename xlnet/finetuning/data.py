@@ -56,7 +56,7 @@ class TaskData:
         """The path of each part of a split: a file, or a directory of files; of a part that is held
         out of the train file that file."""
         named = self._task.files.by_split
-        paths: list[str] = []
+        paths = []
         for part in expand_split(self._task, split):
             names = named.get(part) or named["train"]
             paths += forms.each_path(forms.find_file(self._settings.data_dir, names))
@@ -86,7 +86,7 @@ class TaskData:
         """The rows of each part of a split, such as dev_matched of dev, by its name. need_labels:
         whether a row without a label is an error."""
         data_dir = self._settings.data_dir
-        rows_of: dict[str, Sequence[Row]] = {}
+        rows_of = {}
         for part in expand_split(self._task, split):
             if (part, need_labels) not in self._read:
                 # Reading the train file gives the rows of dev, too, if dev is held out of it.
@@ -115,7 +115,7 @@ class TaskData:
         settings = self._settings
         if not settings.predict_file:
             return self.rows_of_split(settings.predict_split, need_labels=False)
-        rows_of: dict[str, Sequence[Row]] = {}
+        rows_of = {}
         for path in forms.each_path(settings.predict_file):
             name = "stdin" if path == "-" else forms.stem(os.path.basename(path))
             if name in rows_of:

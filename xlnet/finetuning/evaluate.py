@@ -109,7 +109,7 @@ class Evaluator:
             # The checkpoint that best/ is of may have been removed, as only the last ones are kept.
             prefixes.update(checkpoint.all_prefixes(settings.model_dir))
         for split, rows in self._data.rows_to_evaluate().items():
-            checkpoints: list[dict[str, Any]] = []
+            checkpoints = []
             values = []
             for step, prefix in sorted(prefixes.items()):
                 result, predictions = self._evaluate_split(split, rows, step, prefix)

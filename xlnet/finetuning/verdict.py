@@ -245,10 +245,7 @@ def _never_predicted(seen: Evidence) -> str:
 
 def _overfitted(seen: Evidence, is_better: bool) -> str:
     """Whether the loss of the evaluated rows rose while that of training fell."""
-    evaluated = []
-    for one in seen.evaluations:
-        if math.isfinite(one.get("loss", math.inf)):
-            evaluated.append(one)
+    evaluated = [one for one in seen.evaluations if math.isfinite(one["loss"])]
     if not seen.curve or not evaluated:
         return ""
     lowest = min(evaluated, key=lambda one: one["loss"])

@@ -351,7 +351,7 @@ def check_start(settings: FineTuningSettings, task: Task) -> None:
     labels, or in another order."""
     if task.columns.choices:  # one output scores each answer, whatever the labels are
         return
-    document = run_document.read(files.directory_of(settings.init_checkpoint))
+    document = run_document.read(files.directory_of(settings.init_checkpoint or ""))
     stored = document.task if document and document.task else {}
     wanted = describe_task(settings, task)
     before, now = stored.get("labels"), wanted["labels"]

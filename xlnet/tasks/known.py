@@ -187,7 +187,7 @@ def resolve_task(settings: Any, stored: dict | None = None) -> Task:
 
 def with_metric(task: Task, name: str | None) -> Task:
     """The task with the comma-separated metrics `name` before the others; None: unchanged."""
-    names: list[str] = []
+    names = []
     own: dict[str, str] = {}
     for each in names_in(name):
         task.check_metric(each)
@@ -320,7 +320,7 @@ def _own_files(settings: Any) -> dict[str, Any]:
 def _with_files(task: Task, settings: Any, stored: dict) -> Task:
     """The task with the files that flags name and the form that they declare in place of its own,
     and with the fraction of train that is held out where dev has no file."""
-    named: dict[str, str] = {}
+    named = {}
     for split, paths in settings.named_files.items():
         named[split] = forms.expanded(paths, split + "_file")
     if "train" in named and os.path.isfile(settings.data_dir):

@@ -184,7 +184,7 @@ class Ranking(Regression):
 
     def _texts_of(self, path: str, wanted: set[str]) -> dict[str, str]:
         """The texts of the names `wanted`: a collection may be larger than the memory."""
-        texts: dict[str, str] = {}
+        texts = {}
         for place, cells in self._lines(path, "texts"):
             name = cells["name"].strip()
             if name in texts:

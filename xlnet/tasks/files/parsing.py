@@ -193,8 +193,8 @@ class TableReader(TaskFields):
     ) -> list[Row]:
         """The rows of one file. All are read before the first error is raised."""
         names: dict[str, None] = {}  # of the columns of all records so far
-        rows: list[Row] = []
-        errors: list[str] = []
+        rows = []
+        errors = []
         left_out: collections.Counter[str] = collections.Counter()
         for place, cells in self.table(path):
             if not cells and need_labels:

@@ -142,7 +142,7 @@ class Spans(Task):
         contexts = {row.pairs[0][0] for row in rows}
         paragraphs = {context: align(tokenizer, context) for context in contexts}
         queries = tokenizer.encode_lines([row.pairs[0][1] for row in rows])
-        pairs: list[tuple] = []
+        pairs = []
         counts, tokens_read, tokens = [], [], []  # of each question
         records = []  # the features of each window besides its ids
         for row, query in zip(rows, queries):
@@ -352,7 +352,7 @@ class Spans(Task):
         written = np.where(null[:, None] > threshold, of_none, of_best)
         has_answer = np.array([bool(row.label) for row in rows])
         parts = {"": has_answer | True, "HasAns_": has_answer, "NoAns_": ~has_answer}
-        found: dict[str, float] = {}
+        found = {}
         for part, chosen in parts.items():
             if chosen.any():
                 exact, f1 = 100.0 * written[chosen].mean(axis=0)

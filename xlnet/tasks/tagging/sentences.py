@@ -261,7 +261,7 @@ def spans(tags: Sequence[str], scheme: str) -> list[TagSpan]:
             )
     if scheme == PLAIN:
         return [(i, i + 1, tag) for i, tag in enumerate(tags) if tag != OUTSIDE]
-    found: list[TagSpan] = []
+    found = []
     begin, open_label = 0, None  # the entity that the word before belongs to
     for i, tag in enumerate([*tags, OUTSIDE]):
         prefix, _, label = tag.partition("-")  # label "": a prefix alone
