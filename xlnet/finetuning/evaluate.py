@@ -66,7 +66,7 @@ class Evaluator:
     def _best(self) -> tuple[int, str]:
         """(step, prefix) of the checkpoint to use."""
         prefix = best_checkpoint.best_or_newest(self._settings.model_dir)
-        assert prefix, "a run without one trains first, see `resolve.check_run`"
+        assert prefix, "without one, `task_settings` refuses a run that does not train"
         return checkpoint.step_named(prefix), prefix
 
     def evaluate_step(self, step: int, prefix: str | None) -> dict[str, Any]:
@@ -136,7 +136,6 @@ class Evaluator:
         they are evaluated."""
         settings, task = self._settings, self._task
         rows: Sequence[Row] = ()
-        train_rows: Sequence[Row] = ()
         name, values, result = settings.eval_split, None, {}
         step, prefix = self._best()
         if settings.do_eval or settings.eval_steps != 0 and self._data.can_evaluate():
@@ -145,8 +144,7 @@ class Evaluator:
             predictions = self._predictions(split, rows, step, prefix)
             name, values = self._name_of(split), predictions.values
             result = results.score(task, predictions, rows, self._threshold)
-        if settings.do_train:
-            train_rows = self._data.rows_of_train_file()
+        train_rows = self._data.rows_of_train_file() if settings.do_train else ()
         while_training = best_checkpoint.BestCheckpoint(
             settings.model_dir, task.metrics[0]
         )

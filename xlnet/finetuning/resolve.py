@@ -66,7 +66,6 @@ def resolve(
     tokenizer = task_settings.read_vocabulary(settings, config, weights)
     check_columns(settings)
     task = task_settings.task_of_run(settings, before)
-    document = task_settings.document_of(settings, network, task, tokenizer)
     tuned = FineTunedTask(task, settings)
     data = TaskData(tuned, tokenizer)
     check_files(tuned, data)
@@ -75,7 +74,6 @@ def resolve(
         optimization,
         data,
         devices.connect(device),
-        dataclasses.replace(document, program=settings.program),
     )
     check_run(run)
     return run
@@ -156,7 +154,12 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
         "train": [files.digest_of(path) for path in data.files_read("train")],
         "code": own_code(settings),
     }
-    document = dataclasses.replace(run.document, resolved=resolved, digests=digests)
+    document = dataclasses.replace(
+        task_settings.document_of(settings, model.network, task, data.tokenizer),
+        program=settings.program,
+        resolved=resolved,
+        digests=digests,
+    )
     run_document.check_resumed(
         document, model.config, data.tokenizer, settings.allow_changes
     )
@@ -326,9 +329,6 @@ def check_run(run: TaskRun) -> None:
 
     # The weights.
     found = best_checkpoint.best_or_newest(settings.model_dir)
-    if not found and not settings.do_train:
-        nothing = f"no checkpoint in {settings.model_dir}"
-        raise wrong("model_dir", nothing, "a trained model", "--do_train")
     for directory in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
         task_settings.check_trained_for(directory, settings, task)
     if found:

@@ -43,14 +43,12 @@ class TaskRun:
       optimization: of the optimizer.
       data: the files of the task, and the vocabulary.
       devices: of the run.
-      document: what the model directory says of the run.
     """
 
     model: TaskModel
     optimization: OptimizationSettings
     data: TaskData
     devices: Devices
-    document: run_document.RunDocument
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,12 +57,14 @@ class FineTuningRun(TaskRun, TrainingRun):
 
     Attributes, besides those of `TaskRun` and `TrainingRun`:
       settings: of the task, and of the run.
+      document: what the model directory says of the run.
       rows: to train on.
       records: the path of the TFRecord file of these rows.
       class_weights: floats [L], weights of the examples by their label; None: all 1.
     """
 
     settings: FineTuningSettings
+    document: run_document.RunDocument
     rows: Sequence[Row]
     records: str
     class_weights: list[float] | None

@@ -245,7 +245,10 @@ def _never_predicted(seen: Evidence) -> str:
 
 def _overfitted(seen: Evidence, is_better: bool) -> str:
     """Whether the loss of the evaluated rows rose while that of training fell."""
-    evaluated = [one for one in seen.evaluations if math.isfinite(one["loss"])]
+    evaluated = []
+    for one in seen.evaluations:
+        if math.isfinite(one.get("loss", math.inf)):
+            evaluated.append(one)
     if not seen.curve or not evaluated:
         return ""
     lowest = min(evaluated, key=lambda one: one["loss"])

@@ -111,7 +111,7 @@ class RunDocument:
 
 def weights_in(directory: str) -> list[str]:
     """The index files of the checkpoints in a directory."""
-    return glob.glob(os.path.join(glob.escape(directory), "model.ckpt-*.index"))
+    return glob.glob(os.path.join(glob.escape(directory), "model.ckpt-[0-9]*.index"))
 
 
 def path_in(directory: str) -> str:

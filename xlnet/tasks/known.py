@@ -51,7 +51,7 @@ def _read_tasks() -> dict[str, Task]:
     """The tasks of `known.json` by name. A task has what is common to its group, and its own. One
     with `languages` is a task of each of them, whose code stands for {language} in any text."""
     path = importlib.resources.files(__package__) / "known.json"
-    tasks: dict[str, Task] = {}
+    tasks = {}
     for group in json.loads(path.read_text("utf-8")):
         for name, entry in group["tasks"].items():
             pattern = json.dumps([name, {**group["common"], **entry}])
