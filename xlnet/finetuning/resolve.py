@@ -65,8 +65,7 @@ def resolve(
         weights["init_checkpoint"] = files.directory_of(settings.init_checkpoint)
     tokenizer = task_settings.read_vocabulary(settings, config, weights)
     check_columns(settings)
-    task = task_settings.task_of_run(settings, before)
-    tuned = FineTunedTask(task, settings)
+    tuned = FineTunedTask(task_settings.task_of_run(settings, before), settings)
     data = TaskData(tuned, tokenizer)
     check_files(tuned, data)
     run = TaskRun(
@@ -89,9 +88,8 @@ def make_records(settings: SpanSettings) -> None:
         settings.spiece_model_file, settings.uncased, settings.keep_accents
     )
     check_columns(settings)
-    before = None
-    if settings.model_dir:
-        before = task_settings.read_model(settings.model_dir)
+    model_dir = settings.model_dir
+    before = task_settings.read_model(model_dir) if model_dir else None
     tuned = FineTunedTask(task_settings.task_of_run(settings, before), settings)
     data = TaskData(tuned, tokenizer)
     rows = data.rows_to_train()
@@ -262,13 +260,13 @@ def check_directories(settings: TaskSettings) -> None:
     if settings.data_dir and not os.path.exists(settings.data_dir):
         found = f"no such file or directory: {settings.data_dir}"
         raise wrong("data_dir", found, "one that exists")
-    written = {"output_dir": settings.output_dir}
+    written = ["output_dir"]
     if settings.do_train:
-        written["model_dir"] = settings.model_dir
+        written.append("model_dir")
     if settings.do_predict and not settings.output:
-        flag = "predict_dir" if settings.predict_dir else "model_dir"
-        written[flag] = getattr(settings, flag)
-    for flag, path in written.items():
+        written.append("predict_dir" if settings.predict_dir else "model_dir")
+    for flag in written:
+        path = getattr(settings, flag)
         if path and os.path.isfile(path):
             raise wrong(flag, f"the file {path}", "a directory")
         if path:

@@ -139,8 +139,9 @@ class FineTuningRun(TaskRun, TrainingRun):
         )
 
     def write_document(self) -> None:
-        directory, tokenizer = self.settings.model_dir, self.data.tokenizer
-        run_document.write(directory, self.document, self.config, tokenizer)
+        run_document.write(
+            self.settings.model_dir, self.document, self.config, self.data.tokenizer
+        )
 
     def banner(self) -> dict[str, str]:
         settings, task, data = self.settings, self.model.tuned.task, self.data
