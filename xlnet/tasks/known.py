@@ -241,7 +241,7 @@ _COLUMN_FLAGS = {
 def _own_task(settings: Any, stored: dict) -> Task:
     """The task of own files, whose columns the flags name; its labels are not known yet."""
     its_type = _type_of_own(settings, stored)
-    named: dict[str, Any] = {}
+    named = {}
     for field, flag in _COLUMN_FLAGS.items():
         given = getattr(settings, flag)
         named[field] = names = names_in(given)

@@ -181,7 +181,7 @@ class TableReader(TaskFields):
         """
         seen: dict = {}
         numbers = itertools.count()  # of the rows, also of those that are left out
-        rows: list[Row] = []
+        rows = []
         for each in forms.each_path(path):
             rows += self._read_file(each, need_labels, seen, numbers)
         if not rows:
@@ -192,7 +192,7 @@ class TableReader(TaskFields):
         self, path: str, need_labels: bool, seen: dict, numbers: Iterator[int]
     ) -> list[Row]:
         """The rows of one file. All are read before the first error is raised."""
-        names: dict[str, None] = {}  # of the columns of all records so far
+        names = {}  # of the columns of all records so far
         rows = []
         errors = []
         left_out: collections.Counter[str] = collections.Counter()
