@@ -255,10 +255,9 @@ def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, name, settin
         )
     run = dict(flags, **preset)
     # What is read of records before the first step: a manifest, and the vocabulary.
-    shape = dict(seq_len=128, reuse_len=64, bi_data=True)
+    shape = dict(seq_len=128, reuse_len=64, bi_data=True, num_streams=8)
     shape = {name: run.get(name, default) for name, default in shape.items()}
     made = Manifest.read(str(place / "train"))
-    shape["num_streams"] = run["train_batch_size"]
     records = dataclasses.replace(made, **shape)
     monkeypatch.setattr(Manifest, "read", lambda *given: records)
     # Neither a TPU nor GPUs are looked for.
@@ -270,7 +269,7 @@ def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, name, settin
     (tmp_path / "model").mkdir()
     started[0].write_document()
     kept = json.loads((tmp_path / "model" / "run.json").read_text())["resolved"]
-    for name in preset.keys() - {"use_tpu", "model_config_path"}:
+    for name in preset.keys() - {"use_tpu", "model_config_path", "num_streams"}:
         assert kept[name] == preset[name], name
     if not is_ablation:
         (job,) = started
