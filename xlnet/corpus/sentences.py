@@ -137,7 +137,8 @@ def _ends(
 
 
 def _is_abbreviation(text: str, first: int, stop: int, following: str) -> bool:
-    """Whether the full stop at `stop`, in the sentence from `first` on, belongs to its word."""
+    """Whether the full stop at `stop`, in the sentence from `first` on, belongs to its word.
+    following: the first character behind it that is no space."""
     is_number = (
         stop - first < _LONGEST_WORD
         and _NUMBER.match(text, first, stop + 1) is not None

@@ -298,13 +298,14 @@ def loss_and_gradients(
     Args:
       run: whose `micro_batch_loss` it computes.
       batch: dict of tensors [b,...]; `micro_batches` divides b.
-      first_row: the index of batch element 0 in the global batch.
+      first_row: an int or a scalar, the index of batch element 0 in the global batch.
       micro_batches: their number; 1: off.
-      scale: by which the gradients are multiplied, or None.
+      scale: the returned gradients are multiplied by its value; None: by nothing.
       xla: whether to compile, once for each shape of the batch.
 
     Returns:
-      loss, gradients for `tf.trainable_variables()`, the dict of tensors for all batch elements.
+      The loss, float32 scalar, not scaled; a gradient for each of `tf.trainable_variables()`; what
+      `micro_batch_loss` keeps of all batch elements, such as `memory` [b,...], {} without one.
     """
     if xla:
         # A compiled function cannot make the variables: this loss makes them, and is never run.

@@ -90,9 +90,15 @@ def load(training: Estimator, model_dir: str, run_devices: devices.Devices) -> N
 
 
 def save(training: Estimator, model_dir: str, run_devices: devices.Devices) -> None:
-    """Saves the memories of this host as `memory-<step>-<first batch element>.npy`; arguments as of
-    `load`. On the first host, waits for those of all hosts: it writes the checkpoint after this, so
-    none lacks a memory."""
+    """Saves the memories of this host, float32 [its batch elements,L,M,D], as
+    `memory-<step>-<first batch element>.npy`; nothing if `training` has none.
+
+    The first host then waits for the files of all hosts: it writes the checkpoint after this, so no
+    checkpoint lacks a memory. Arguments as of `load`.
+
+    Raises:
+      UserError: the file of a host does not come.
+    """
     if not training.memory:
         return
     memories = np.concatenate(training.session.run(list(training.memory)))

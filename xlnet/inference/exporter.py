@@ -76,8 +76,8 @@ def export(model: LoadedModel, export_dir: str) -> str:
 
 
 def _write(model: LoadedModel, tuned: FineTunedTask, directory: str) -> list[str]:
-    """Writes the SavedModel, with what the model is beside it; returns the names of its
-    signatures."""
+    """Writes the SavedModel and, in `assets.extra`, the document of the run, the architecture and the
+    vocabulary; returns the names of the signatures."""
     devices = connect(DeviceSettings(device="cpu", num_hosts=1))
     with (
         without_registered_gradients(),

@@ -59,7 +59,7 @@ class LanguageModel:
         if self.is_causal:
             raise wrong(
                 "model",
-                "one of objective=causal, which generates alone",
+                "one of objective=causal, which can only generate",
                 "one of objective=permutation, which has a query stream",
             )
 

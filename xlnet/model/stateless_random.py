@@ -68,9 +68,12 @@ def uniform(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
 
 
 def bits16(shape: Sequence[Any], seed: tf.Tensor, first_row: Any = None) -> tf.Tensor:
-    """Random uint16 of `shape` [B,...]; first_row: as in `uniform`, for a static shape; None: batch
-    elements have no index."""
-    # On the host, where `reduce_prod` does not run.
+    """Random uint16 of `shape` [B,...].
+
+    first_row: an int or a scalar, the index of batch element 0 in the global batch; `shape` is then
+    static. None: batch elements have no index, and `shape` may be dynamic.
+    """
+    # Products of sizes are computed on the host, `reduce_prod` is not.
     rows, size = shape[0], math.prod(shape[1:])
     if first_row is None:  # all numbers are those of one row
         rows, size, first_row = 1, rows * size, 0

@@ -200,7 +200,8 @@ def splits_of(task: TaskFields) -> Names:
 
 
 def expand_split(task: TaskFields, split: str) -> Names:
-    """Returns the parts of `split`, each of one file: MNLI's dev has two."""
+    """The splits that `split` stands for: itself, or those named `<split>_...`: MNLI's dev has two.
+    A UserError if the task has none."""
     names = splits_of(task)
     if split in names:
         return (split,)
