@@ -154,5 +154,5 @@ def test_wrong_input_is_named_in_a_line(permuted, text, settings, message):
 
 
 def test_a_causal_model_cannot_fill_in(causal):
-    with pytest.raises(UserError, match="objective=causal, which generates alone"):
+    with pytest.raises(UserError, match="objective=causal, which can only generate"):
         causal.loaded.fill(TEXT)

@@ -156,8 +156,8 @@ class RecordsJob:
         return os.path.join(unfinished_folder(self.directory), name)
 
     def tokenize(self, chunk: reading.Chunk) -> dict[str, int]:
-        """Makes the tokens of one chunk unless they exist; returns its counts, see
-        `tokenized.tokenize`."""
+        """Makes the tokens of one chunk unless they exist; returns its counts: by the names of
+        `tokenized.COUNTS`, and of the documents that `settings.split` leaves out."""
         path = self.tokens_path(chunk)
         counts_path = path + ".json"  # written last
         if files.exists(counts_path):

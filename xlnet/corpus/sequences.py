@@ -122,7 +122,8 @@ class TextOfPass:
         self._chunk_ends = np.cumsum(chunk_sizes)  # int64, in the text
         self._chunk_begins = self._chunk_ends - np.asarray(chunk_sizes)
         self._seed, self.number = seed, number
-        # The order of the blocks, and where they begin and end in that order: int64 [blocks].
+        # The order of the blocks, and where they begin and end in that order: int64 [blocks]. For
+        # the passes from 1 on; `read` does not use them in pass 0.
         self._total = int(self._chunk_ends[-1])
         rng = np.random.default_rng([seed, number, 0])
         self._order = rng.permutation(-(-self._total // BLOCK_TOKENS))

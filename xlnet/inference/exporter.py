@@ -76,8 +76,8 @@ def export(model: LoadedModel, export_dir: str) -> str:
 
 
 def _write(model: LoadedModel, tuned: FineTunedTask, directory: str) -> list[str]:
-    """Writes the SavedModel and, in `assets.extra`, the document of the run, the architecture and the
-    vocabulary; returns the names of the signatures."""
+    """Writes the SavedModel and, in `assets.extra`, the document of the run, the architecture and
+    the vocabulary; returns the names of the signatures."""
     devices = connect(DeviceSettings(device="cpu", num_hosts=1))
     with (
         without_registered_gradients(),

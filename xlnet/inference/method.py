@@ -96,7 +96,8 @@ class RestoredModel:
       at_once: texts that a method which batches them computes together, at most.
       most_tokens: tokens that go through the network together, at most, but at least one text;
         None: any number.
-      published: what the task replaces in texts; a pretrained model has nothing of it.
+      verb: the method that predicts, such as "classify"; None for a pretrained model.
+      published: of the task, the replacements in texts among it; a pretrained model has none.
       session: with its weights.
     """
 

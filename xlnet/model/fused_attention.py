@@ -153,8 +153,9 @@ def _load_queries(
     query_rank,
     dropout_keys,
 ):
-    """The `_Queries` of this program, and with IN_TILE (the queries are the complete sequence) their
-    scores [BLOCK,BLOCK] at its first block of distances, else 0. Arguments as of `forward`."""
+    """The `_Queries` of this program, and with IN_TILE (the queries are the complete sequence)
+    their scores [BLOCK,BLOCK] at its first block of distances, else 0. Arguments as of `forward`.
+    """
     block, head, example = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     query = block * BLOCK + tl.arange(0, BLOCK)
     is_query = query < T

@@ -4,9 +4,9 @@ NVIDIA GPU.
 Triton compiles a program to PTX, NVIDIA's portable machine code, when the graph is built, and XLA
 launches that as a custom call: its target `__gpu$xla.gpu.ptx` belongs to XLA, so neither a library
 of one's own nor a compiler on the target machine is needed. TensorFlow 2.21 has it. What the
-programs do not cover (a mask that is no factorization order, dynamic shapes) takes the tuned form;
-`kernels_gpu_check` compares them with the plain form before a run. `modeling.relative_attention` is
-the specification; shape letters as there.
+programs do not cover (a mask that is no factorization order, a network without segments, dynamic
+shapes) takes the tuned form; `kernels_gpu_check` compares them with the plain form before a run.
+`modeling.relative_attention` is the specification; shape letters as there.
 """
 
 from __future__ import annotations
@@ -54,8 +54,9 @@ def relative_attention(
     stream: Stream,
     drops: Dropout,
 ) -> tf.Tensor:
-    """`modeling.relative_attention`. compute_capability: of the GPU, such as (9, 0) for an H100;
-    stream: its mask is by ranks."""
+    """`modeling.relative_attention` as one program of the GPU: q [B,N,T,H], k and v [B,N,K,H] and
+    k_r [B or 1,N,R,H] give [B,N,T,H]. compute_capability: of the GPU, such as (9, 0) for an H100;
+    stream: its mask is a `Mask` by ranks, and it has segments."""
     # Without `first_distance_index` the queries are the complete sequence, otherwise target
     # positions. The number of these is rounded up, so that rows fill vectors of 16 bytes: cuBLAS
     # would otherwise copy the tensors.
@@ -121,13 +122,13 @@ def relative_attention(
         SEES_ITSELF=mask.own_key is not None,
         IN_TILE=is_sequence,
     )
-    inputs = [_heads_inside(x) for x in (q_w, q_r, k, v, k_r)]
+    inputs = [_swapped_heads(x) for x in (q_w, q_r, k, v, k_r)]
     tensors = [*inputs, by_distance, segment_score]
     output = _attend(sizes, compute_capability, tensors, data)
-    return _heads_inside(output[:, :given_queries])
+    return _swapped_heads(output[:, :given_queries])
 
 
-def _heads_inside(x: tf.Tensor) -> tf.Tensor:
+def _swapped_heads(x: tf.Tensor) -> tf.Tensor:
     """[B,N,T,H] -> [B,T,N,H], and back."""
     return tf.transpose(x, [0, 2, 1, 3])
 

@@ -72,8 +72,8 @@ class Computing:
 
     @contextlib.contextmanager
     def counted(self, count: int) -> Iterator[None]:
-        """A block in which `count` more rows wait or are computed. HTTPException 503 if that is more
-        than `limits.MAX_WAITING`; where no other rows wait, any number is accepted."""
+        """A block in which `count` more rows wait or are computed. HTTPException 503 if there are
+        then more than `limits.MAX_WAITING`; where no other rows wait, any number is accepted."""
         if self.rows and self.rows + count > limits.MAX_WAITING:
             raise HTTPException(
                 503,

@@ -201,8 +201,8 @@ def read_preset(name: str, role: str, table: str) -> dict[str, Any]:
 
     Args:
       name: the path of the file, or the name of a preset.
-      role: the flag, for errors.
-      table: where a preset is searched, as of `presets_of`.
+      role: what the settings are for, such as the name of the flag; errors begin with it.
+      table: the kind of preset: "model", "pretrain" or "finetune", see `presets_of`.
     """
     if os.path.isfile(name) or files.is_remote(name):
         values = files.read_json(name, role)

@@ -194,7 +194,9 @@ class Ranking(Regression):
         return texts
 
     def table(self, path: str) -> forms.Records:
-        """A table, or one of judgements or of a run, whose relevance is empty."""
+        """Yields (place, cells) of each record of a table, or of judgements or a run of TREC. A
+        document or query without its text has an error, a str, in place of the cells. Those of a
+        run have the relevance None."""
         form = str(forms.declared_form(self, path).name)
         if form not in _TREC:
             yield from super().table(path)

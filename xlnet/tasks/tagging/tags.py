@@ -129,6 +129,10 @@ class Tagging(Task):
     def encode(
         self, rows: Sequence[Row], tokenizer: Any, layout: encoding.Layout
     ) -> tuple:
+        """As `Task.encode`, with a record for each window: (arrays by name, int [n] windows of each
+        row, `TokenCounts`). word_starts, int32 [m,length], is 1 at the first piece of each word
+        that is tagged in the window; label_ids, of this shape, has 1 + the word's tag there, or 0.
+        """
         length, names = layout.max_seq_length, self.labels
         room = length - 2  # for subword tokens, as <sep> and <cls> are on the right
         texts, records, counts, tokens = [], [], [], []
@@ -146,12 +150,12 @@ class Tagging(Task):
             windows = encoding.windows_of(len(ids), room, room // 2)
             tokens.append(len(ids))
             counts.append(len(windows))
-            for start, end, widest_start, widest_end in windows:
+            for start, end, own_start, own_end in windows:
                 texts.append((ids[start:end], None))
                 # A word is tagged in the window in which its first piece has the most context.
                 record = np.zeros([2, length], np.int32)
-                own = slice(widest_start + room - end, widest_end + room - end)
-                record[:, own] = marks[:, widest_start:widest_end]
+                own = slice(own_start + room - end, own_end + room - end)
+                record[:, own] = marks[:, own_start:own_end]
                 records.append(record)
         arrays = encoding.lay_out(texts, length, tokenizer)
         arrays["word_starts"], arrays["label_ids"] = np.stack(records, axis=1)
