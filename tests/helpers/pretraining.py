@@ -143,9 +143,11 @@ def features():
     return dict(batch, weights=tf.ones([ROWS, SLOTS]))
 
 
-def run_of(config, network, settings, optimization=None, reuse_len=16, devices=None):
+def run_of(
+    config, network, settings, optimization=None, reuse_len=16, devices=None, **parts
+):
     """A `PretrainingRun` without records, for `features`; network, settings: dicts; config: what
-    differs from `TINY`, or an `XLNetConfig`."""
+    differs from `TINY`, or an `XLNetConfig`; parts: further attributes of the run."""
     from xlnet.engine.devices import Devices
     from xlnet.pretraining import objectives
     from xlnet.pretraining.run import PretrainingRun
@@ -170,6 +172,7 @@ def run_of(config, network, settings, optimization=None, reuse_len=16, devices=N
         sampling=None,
         devices=devices or Devices(None),
         document=None,
+        **parts,
     )
 
 

@@ -268,7 +268,8 @@ def _take_preset(
     """Gives flags the values of the JSON file `--config`, unless they, or alternatives to them,
     are `present` on the command line; returns their names."""
     source = f"config {values.config}"
-    ignored = {"about", *UNUSED, *settings_of(elsewhere)}
+    # The streams are of records: xlnet data make takes them from a preset of pretraining.
+    ignored = {"about", "num_streams", *UNUSED, *settings_of(elsewhere)}
     taken = set()
     for name, value in preset.items():
         if name not in fields:

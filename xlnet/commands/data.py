@@ -46,7 +46,7 @@ class SampleSettings(Settings):
     CorpusSettings,
     unused=cli.UNUSED,
     preset_table="pretrain",
-    elsewhere=pretrain.OF_PRESETS,
+    elsewhere=pretrain.GROUPS,
 )
 def make(settings: CorpusSettings) -> None:
     """Makes pretraining records from text.
@@ -90,7 +90,7 @@ def show(summary: "preparation.Summary") -> None:
 
 
 @cli.program(
-    CorpusSettings, BeamSettings, preset_table="pretrain", elsewhere=pretrain.OF_PRESETS
+    CorpusSettings, BeamSettings, preset_table="pretrain", elsewhere=pretrain.GROUPS
 )
 def beam(settings: CorpusSettings, runner: BeamSettings) -> None:
     """Makes the records of xlnet data make, byte for byte, with Apache Beam.

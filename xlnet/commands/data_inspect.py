@@ -53,7 +53,7 @@ class MaskSettings(TargetSettings, FigureSettings):
             raise wrong("mask_mode", found, "another")
 
 
-@cli.program(InspectionSettings, preset_table="pretrain", elsewhere=pretrain.OF_PRESETS)
+@cli.program(InspectionSettings, preset_table="pretrain", elsewhere=pretrain.GROUPS)
 def inspect(settings: Any) -> None:
     """Shows pretraining records as xlnet pretrain will see them.
 
@@ -139,7 +139,7 @@ def as_text(sequence: dict[str, Any], tokenizer: "Tokenizer", reuse_len: int) ->
     return "\n".join(lines)
 
 
-@cli.program(MaskSettings, preset_table="pretrain", elsewhere=pretrain.OF_PRESETS)
+@cli.program(MaskSettings, preset_table="pretrain", elsewhere=pretrain.GROUPS)
 def masks(settings: Any) -> None:
     """Plots the attention masks of both streams for a text.
 

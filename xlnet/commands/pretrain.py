@@ -10,12 +10,12 @@ Examples:
 """
 
 from xlnet.commands import cli
-from xlnet.settings.data import CorpusSettings
 from xlnet.settings.network import ArchitectureSettings, NetworkSettings
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import DeviceSettings, OptimizationSettings
 from xlnet.support import system
 
+# Also of the presets of `configs/` for which sequences are made and inspected.
 GROUPS = (
     PretrainingSettings,
     ArchitectureSettings,
@@ -23,8 +23,6 @@ GROUPS = (
     OptimizationSettings,
     DeviceSettings,
 )
-# What a preset of `configs/` may have, also where sequences are made and inspected.
-OF_PRESETS = (*GROUPS, CorpusSettings)
 
 
 def run() -> None:
@@ -33,7 +31,6 @@ def run() -> None:
         about=__doc__,
         unused=cli.UNUSED,
         preset_table="pretrain",
-        elsewhere=OF_PRESETS,
     ) as line:
         settings, architecture, network, optimization, device = line.settings
         system.import_tensorflow()

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from xlnet.convert import config_json, tokenizer_files, weights
-from xlnet.engine import checkpoint
-from xlnet.runs import model_files, run_document
+from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
+from xlnet.engine import best_checkpoint, checkpoint
+from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
+from xlnet.settings.network import CONFIG_NAME, XLNetConfig
 from xlnet.settings.training import RELEASED_NAME
 from xlnet.support import files
 from xlnet.support.errors import wrong
@@ -40,10 +42,7 @@ def from_huggingface(
     entries = config_json.read(files.read_json(path, "config"), path)
     config = config_json.architecture(entries, path)
     tokenizer, length = tokenizer_files.read(source, spiece_model_file)
-    if tokenizer.vocab_size != config.n_token:
-        found = f"{tokenizer.vocab_size} pieces"
-        expected = f"{config.n_token}, the rows of the embedding"
-        raise wrong(tokenizer.path, found, expected)
+    _check_size(tokenizer, config)
     document = config_json.describe_theirs(entries, tokenizer, columns, length)
     pairs = weights.pairs(entries, config, document.task)
     tensors = weights.read_folder(source)
@@ -68,24 +67,40 @@ def to_huggingface(
     `source` is a prefix or a directory; of a model directory the best checkpoint is taken, if it
     has one.
     """
-    model = model_files.read(source, "input", spiece_model_file=spiece_model_file)
+    best = best_checkpoint.best_or_newest(source)
+    prefix = best or checkpoint.resolve(source, "input")
+    directory = os.path.dirname(prefix)
+    config = XLNetConfig(json_path=os.path.join(directory, CONFIG_NAME))
+    vocabulary = spiece_model_file or os.path.join(directory, SPIECE_NAME)
+    files.require_file(vocabulary, "spiece_model_file")
+    tokenizer = Tokenizer(vocabulary)
+    run_document.check_vocabulary(directory, tokenizer, "input")
+    _check_size(tokenizer, config)
     # What the checkpoint is, in their terms, and its weights by their names.
-    ours = checkpoint.read_weights(model.prefix)
-    run = model.run or RunDocument("", None, {})
-    entries = config_json.describe_ours(run, model.config, weights.LM_BIAS in ours)
-    pairs = weights.pairs(entries, model.config, run.task)
+    ours = checkpoint.read_weights(prefix)
+    run = run_document.read(directory) or RunDocument("", None, {})
+    entries = config_json.describe_ours(run, config, weights.LM_BIAS in ours)
+    pairs = weights.pairs(entries, config, run.task)
     # Fine-tuned models have no mask embedding, and that library expects one.
-    no_mask = np.zeros([1, 1, model.config.d_model], np.float32)
+    no_mask = np.zeros([1, 1, config.d_model], np.float32)
     ours.setdefault(weights.MASK_EMBEDDING, no_mask)
-    tensors = weights.to_theirs(ours, pairs, model.prefix)
+    tensors = weights.to_theirs(ours, pairs, prefix)
     with files.new_directory(target) as folder:
         length = run.resolved.get("max_seq_length")
-        entries.update(tokenizer_files.write(folder, model.tokenizer, length))
+        entries.update(tokenizer_files.write(folder, tokenizer, length))
         entries["dtype"] = "float32"
         files.write_json(os.path.join(folder, config_json.NAME), entries)
         weights.write_file(os.path.join(folder, weights.WEIGHTS_NAME), tensors)
     left_over = set(ours) - {pair.ours for pair in pairs}
-    _say(model.prefix, target, entries, tensors, left_over)
+    _say(prefix, target, entries, tensors, left_over)
+
+
+def _check_size(tokenizer: Tokenizer, config: XLNetConfig) -> None:
+    """Raises UserError where a vocabulary is not that of the embedding."""
+    if tokenizer.vocab_size != config.n_token:
+        found = f"{tokenizer.vocab_size} pieces"
+        expected = f"{config.n_token}, the rows of the embedding"
+        raise wrong(tokenizer.path, found, expected)
 
 
 def _say(

@@ -156,7 +156,7 @@ class Attending(Method):
         numbers = range(1, model.n_layer + 1)
         is_list = isinstance(layers, (list, tuple, range))
         if not is_list or not layers or any(layer not in numbers for layer in layers):
-            expected = f"a list of numbers from 1 to {len(numbers)}, such as [1]"
+            expected = f"numbers from 1 to {len(numbers)}, in Python as a list"
             raise wrong("layers", f"{layers!r:.80}", expected)
         self._layers = layers
 

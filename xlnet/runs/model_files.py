@@ -57,7 +57,6 @@ class LoadedModel:
 
 def read(
     path: str,
-    flag: str = "model_dir",
     *,
     model_config_path: str | None = None,
     spiece_model_file: str | None = None,
@@ -66,10 +65,9 @@ def read(
     """Reads all of a model but its weights; raises UserError where a file is missing or damaged,
     or does not fit the others.
 
-    path: a model directory, a directory with a released checkpoint, or a checkpoint prefix; errors
-    name the `flag` that gave it. The architecture and the vocabulary are the files next to the
-    checkpoint unless others are given. Of a model directory the checkpoint in `best/` is taken if
-    it is there, or else the newest.
+    path: a model directory, a directory with a released checkpoint, or a checkpoint prefix. The
+    architecture and the vocabulary are the files next to the checkpoint unless others are given. Of
+    a model directory the checkpoint in `best/` is taken if it is there, or else the newest.
     """
     network = network or NetworkSettings()
     given: dict[str, Any] = dict(
@@ -83,7 +81,7 @@ def read(
 
     # Find the checkpoint. Its other files are next to it: `best/` has copies of them.
     found = best_checkpoint.best_or_newest(path) if os.path.isdir(path) else None
-    prefix = found or checkpoint.resolve(path, flag)
+    prefix = found or checkpoint.resolve(path, "model_dir")
     home = os.path.dirname(prefix) or "."
     run = run_document.read(home)
     trained = run if run and run.task is not None else None
@@ -104,7 +102,7 @@ def read(
         if not getattr(settings, name):
             raise wrong("model", f"no {file} in {home}", "one", f"--{name}")
     config = XLNetConfig(json_path=settings.model_config_path)
-    tokenizer = task_settings.read_vocabulary(settings, config, {flag: home})
+    tokenizer = task_settings.read_vocabulary(settings, config, {"model_dir": home})
     checkpoint.check_config(prefix, config)
 
     # The task, which must be what the weights were trained for.

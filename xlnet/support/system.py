@@ -160,7 +160,8 @@ def locked(path: str, what: str) -> Iterator[None]:
             f.flush()
             yield
         finally:
-            files.remove([path])
+            if _is_at(f, path):
+                os.remove(path)
 
 
 def _lock(path: str, what: str) -> IO[str]:
@@ -173,9 +174,8 @@ def _lock(path: str, what: str) -> IO[str]:
         f = open(path, "a+", encoding="utf-8", errors="replace")
         try:
             fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(f.fileno()), os.stat(path)):
-                    return f
+            if _is_at(f, path):
+                return f
         except BlockingIOError:
             if time.monotonic() > end:
                 f.seek(0)
@@ -189,3 +189,11 @@ def _lock(path: str, what: str) -> IO[str]:
             return f
         f.close()
         time.sleep(0.1)
+
+
+def _is_at(f: IO[str], path: str) -> bool:
+    """Whether the path still names this open file: the previous holder removes it."""
+    try:
+        return os.path.samestat(os.fstat(f.fileno()), os.stat(path))
+    except FileNotFoundError:
+        return False

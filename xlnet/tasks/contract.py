@@ -365,12 +365,12 @@ def finite(task: Task, values: np.ndarray) -> np.ndarray:
 
 
 def mean_over_windows(values: np.ndarray, windows: np.ndarray) -> np.ndarray:
-    """The mean over the records of each row: values [m, ...], windows int [n] -> [n, ...], of the
-    same dtype."""
+    """The mean over the records of each row, float32 [n, ...]: of values [m, ...], windows int [n],
+    the number of records of each row."""
     starts = np.cumsum(windows) - windows
     sums = np.add.reduceat(values, starts, axis=0)
     means = sums / windows.reshape([-1] + [1] * (values.ndim - 1))
-    return means.astype(values.dtype)
+    return means.astype(np.float32)
 
 
 def sorted_names(names: Collection[str]) -> Names:
