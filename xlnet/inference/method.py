@@ -97,7 +97,8 @@ class RestoredModel:
       most_tokens: tokens that go through the network together, at most, but at least one text;
         None: any number.
       verb: the method that predicts, such as "classify"; None for a pretrained model.
-      published: of the task, the replacements in texts among it; a pretrained model has none.
+      published: the task's `task.Published`, such as what is replaced in texts; empty for a
+        pretrained model.
       session: with its weights.
     """
 

@@ -337,7 +337,8 @@ class Model(RestoredModel):
 
         Args:
           text: of at most 512 tokens.
-          settings: those of `settings.FactorizationSettings`: order, seed, known, top.
+          settings: those of `settings.FactorizationSettings`: order, seed, known (so many tokens at
+            the beginning of the order are read, but not predicted), top (candidates of a token).
 
         Examples:
           >>> model.factorize("It rains.", order="right_to_left").candidates[0]

@@ -117,7 +117,8 @@ def examples_of(verb: str, item: Any) -> list[InlineExample]:
 
 
 def _parts(item: Any, names: tuple[str, ...]) -> Sequence[Any]:
-    """The parts of an item that is a tuple; the question of a choice may be missing."""
+    """The parts of an item, a tuple or list, one for each of `names`, which a UserError shows; of
+    ("text", "choices", "question") the question may be missing, and is None then."""
     if isinstance(item, (tuple, list)):
         if len(item) == len(names):
             return item

@@ -551,9 +551,9 @@ def streams_of(
     Args:
       form: of attention, see `attention_form`.
       mask: of the sequence, over the keys; or None.
-      seg_ids: as in `transformer_xl`.
+      seg_ids: int [B,Q]; or None.
       query: the query stream; or None.
-      position: as in `with_memory`.
+      position: int [Q], the index of each position among the keys: M + i.
       memory_length: M.
     """
     key_segments = None

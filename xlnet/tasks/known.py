@@ -71,7 +71,7 @@ def _read_tasks() -> dict[str, Task]:
 
 
 def _as_fields(values: dict[str, Any]) -> dict[str, Any]:
-    """An object of JSON with tuples in place of its lists, and forms of files as `Form`s."""
+    """For `json.loads`: an object with tuples in place of lists, and forms of files as `Form`s."""
     for name, value in values.items():
         if isinstance(value, list):
             values[name] = tuple(value)
@@ -290,7 +290,8 @@ _OF_RECORDS = ".tfrecord"  # of output_dir, which may be the directory of the te
 
 
 def _own_files(settings: Any) -> dict[str, Any]:
-    """{split: path} for `data_dir`, which is one file, or has train.csv or the like. Without
+    """{split: file} for `data_dir`: the path of one file, or names of files in a directory, found
+    by a part such as "train"; without one, train.csv and test.csv, which need not exist. Without
     training, all splits are all rows of one file, unless `dev_share` says that a part of it is
     dev."""
     data_dir = settings.data_dir

@@ -232,7 +232,7 @@ class Tagging(Task):
     # -- predictions
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float) -> list:
-        """An entity has the mean probability of its words' tags."""
+        """A `Tagged` for each row; an entity has the mean probability of its words' tags."""
         results = []
         for row, found in zip(rows, values):
             sentence, entities = row.source, []
