@@ -92,13 +92,8 @@ def test_where_attention_is_fused(machine, monkeypatch):
     def fused(asked, used, objective="permutation"):
         """The compute capability for which attention is fused on these devices."""
         settings = PretrainingSettings(record_info_dir="", objective=objective)
-        run = types.SimpleNamespace(
-            settings=settings,
-            config=types.SimpleNamespace(d_head=64),
-            network=NetworkSettings(),
-            devices=used,
-        )
-        return resolve.choose_fused_attention(run, asked)
+        asked_of = asked, settings, types.SimpleNamespace(d_head=64), NetworkSettings()
+        return resolve.choose_fused_attention(*asked_of, used)
 
     assert fused(None, h100s()) == (9, 0)
     assert fused(False, h100s()) is None

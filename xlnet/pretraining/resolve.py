@@ -14,6 +14,7 @@ from xlnet.corpus import input_pipeline, permutation
 from xlnet.corpus.manifest import MANIFEST_NAME, Manifest
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import checkpoint, devices
+from xlnet.engine.devices import Devices
 from xlnet.pretraining import objectives
 from xlnet.pretraining.run import PretrainingRun
 from xlnet.runs import run_document
@@ -96,7 +97,28 @@ def resolve(
         digests=digests,
     )
 
-    run = PretrainingRun(
+    fused_attention = None
+    # Do the records fit the devices, the initial weights the network, and this run the one that it
+    # resumes?
+    if not settings.do_eval:
+        input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
+        used.check_divides(settings.train_batch_size, settings.grad_accum_steps)
+        if held_out:
+            note_trained_on(held_out, manifest)
+        elif settings.eval_steps:
+            _log.info(
+                "note: eval_steps is %d, but nothing is evaluated without "
+                "--eval_record_info_dir",
+                settings.eval_steps,
+            )
+        if settings.init_checkpoint and not checkpoint.newest(settings.model_dir):
+            prefix = checkpoint.resolve(settings.init_checkpoint)
+            run_document.check_weights(prefix, config, tokenizer, "init_checkpoint")
+        run_document.check_resumed(document, config, tokenizer, settings.allow_changes)
+        fused_attention = choose_fused_attention(
+            device.fused_attention, settings, config, network, used
+        )
+    return PretrainingRun(
         settings=settings,
         optimization=optimization,
         config=config,
@@ -108,27 +130,8 @@ def resolve(
         held_out=held_out,
         sampling=sampling,
         document=document,
+        fused_attention=fused_attention,
     )
-    if settings.do_eval:
-        return run
-    # Do the records fit the devices, the initial weights the network, and this run the one that it
-    # resumes?
-    input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
-    used.check_divides(settings.train_batch_size, settings.grad_accum_steps)
-    if held_out:
-        note_trained_on(held_out, manifest)
-    elif settings.eval_steps:
-        _log.info(
-            "note: eval_steps is %d, but nothing is evaluated without "
-            "--eval_record_info_dir",
-            settings.eval_steps,
-        )
-    if settings.init_checkpoint and not checkpoint.newest(settings.model_dir):
-        prefix = checkpoint.resolve(settings.init_checkpoint)
-        run_document.check_weights(prefix, config, tokenizer, "init_checkpoint")
-    run_document.check_resumed(document, config, tokenizer, settings.allow_changes)
-    capability = choose_fused_attention(run, device.fused_attention)
-    return dataclasses.replace(run, fused_attention=capability)
 
 
 # ---- what the command line leaves out
@@ -315,20 +318,24 @@ def choose_sampling(
 
 
 def choose_fused_attention(
-    run: PretrainingRun, asked: bool | None
+    asked: bool | None,
+    settings: PretrainingSettings,
+    config: XLNetConfig,
+    network: NetworkSettings,
+    used: Devices,
 ) -> tuple[int, int] | None:
     """The compute capability of the GPUs for which attention is compiled to one program, None if it
     is not: it is where that is asked for or, if nothing is said, where it was tried. A UserError if
-    it is asked for and not possible; else a note. asked: --fused_attention."""
-    capability = devices.compute_capability(run.devices.gpus)
+    it is asked for and not possible; else a note."""
+    capability = devices.compute_capability(used.gpus)
     is_wanted = asked
     if asked is None:
-        is_single = run.devices.replicas == 1
+        is_single = used.replicas == 1
         is_wanted = capability == _TRIED and is_single and bool(find_spec("triton"))
     if not is_wanted:
         return None
     try:
-        _check_attention(run, capability)
+        _check_attention(capability, settings, config, network, used)
     except UserError as error:
         if asked:
             raise
@@ -337,7 +344,13 @@ def choose_fused_attention(
     return capability
 
 
-def _check_attention(run: PretrainingRun, capability: tuple[int, int] | None) -> None:
+def _check_attention(
+    capability: tuple[int, int] | None,
+    settings: PretrainingSettings,
+    config: XLNetConfig,
+    network: NetworkSettings,
+    used: Devices,
+) -> None:
     """Raises UserError unless attention can be one program, and gives on these devices what the
     plain form gives."""
     from xlnet.model import kernels_gpu_check
@@ -345,17 +358,15 @@ def _check_attention(run: PretrainingRun, capability: tuple[int, int] | None) ->
     # From this version on XLA launches programs that it is given.
     major, minor = tf2.__version__.split(".")[:2]
     is_new = (int(major), int(minor)) >= (2, 21)
-    used = run.devices
     if not capability or not used.xla or not is_new:
         found = f"{used.description}, xla {used.xla}, TensorFlow {tf2.__version__}"
         expected = "NVIDIA GPUs of one kind, --xla and TensorFlow 2.21"
         raise wrong("fused_attention", found, expected)
-    if run.settings.objective == "causal":
+    if settings.objective == "causal":
         masks = "an objective with factorization orders, by which its programs mask"
         raise wrong("fused_attention", "objective causal", masks)
-    precision = str(run.network.run_config(is_training=True).precision)
-    d_head, session = run.config.d_head, used.session_config()
-    kernels_gpu_check.check(capability, precision, d_head, session)
+    precision = str(network.run_config(is_training=True).precision)
+    kernels_gpu_check.check(capability, precision, config.d_head, used.session_config())
 
 
 def note_trained_on(held_out: Manifest, manifest: Manifest) -> None:
