@@ -216,12 +216,12 @@ def inherit(
 
 
 def choose_architecture(
-    settings: PretrainingSettings, flags: Settings, manifest: Manifest
+    settings: PretrainingSettings, architecture: Settings, manifest: Manifest
 ) -> XLNetConfig:
     """The architecture: of flags, which take precedence; of a JSON file; of the run that is
     resumed, or of the initial checkpoint's directory. A vocabulary of another size is an error."""
     given = {}
-    for key, value in vars(flags).items():
+    for key, value in vars(architecture).items():
         if value is not None:
             given[key] = value
     path = settings.model_config_path

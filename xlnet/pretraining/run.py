@@ -29,7 +29,7 @@ class PretrainingRun(TrainingRun):
     """A run once `resolve` has made it: nothing here or below knows what was given on the command
     line, and what is from a file or a directory.
 
-    Attributes, besides those of `TrainingRun`:
+    Attributes, besides those of `TrainingRun` (optimization, config, devices, network):
       settings: records, objective, memory, targets, steps.
       objective: what is predicted.
       tokenizer: that of the records.
@@ -154,8 +154,8 @@ class PretrainingRun(TrainingRun):
             mems,
             seed,
             first_row,
-            self.tokenizer.mask_id,
-            settings.next_segment_loss > 0,
+            mask_id=self.tokenizer.mask_id,
+            with_segments=settings.next_segment_loss > 0,
         )
         with parameters.model_scope():
             outputs, vectors = self.objective.predict(inputs)
