@@ -114,12 +114,14 @@ def _halves(input_ids: tf.Tensor) -> Any:
 
 def _hidden(padding: tf.Tensor | None, perm_mask: tf.Tensor | None) -> tf.Tensor | None:
     """bool [B,Q or 1,Q], True where i may not see j: padding or hidden by the permutation."""
-    hidden = perm_mask
+    # Padding is hidden from every i: [B,1,Q], which broadcasts.
+    if padding is not None and perm_mask is not None:
+        return padding[:, None] + perm_mask > 0
     if padding is not None:
-        # Padding is hidden from every i: [B,1,Q], which broadcasts.
-        padding = padding[:, None]
-        hidden = padding if hidden is None else padding + hidden
-    return None if hidden is None else hidden > 0
+        return padding[:, None] > 0
+    if perm_mask is not None:
+        return perm_mask > 0
+    return None
 
 
 def _query(

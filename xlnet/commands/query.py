@@ -74,17 +74,19 @@ def fill(
     with open_model(model_settings) as model:
         filled = zip(shown, model.pipe(asked, "fill", **vars(how)))
         if settings.output:
-            objects = (
-                {"text": text, "fillings": [each._asdict() for each in found]}
-                for text, found in filled
-            )
-            write(settings.output, objects)
+            write(settings.output, _filled_objects(filled))
             return
         for text, found in filled:
             print(text)
             for filling in found:
                 percent = 100 * filling.probability
                 print(f"{percent:10.4f} %  {filling.text}", flush=True)
+
+
+def _filled_objects(filled: Iterable[tuple[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yields the objects of `--output`. filled: texts and the `Filling`s of each."""
+    for text, found in filled:
+        yield {"text": text, "fillings": [each._asdict() for each in found]}
 
 
 @cli.program(LoadSettings, TextInputs, GenerationSettings)
@@ -105,13 +107,18 @@ def generate(
         if settings.output:
             asked, shown = itertools.tee(prompts)
             generated = zip(shown, model.pipe(asked, "generate", **vars(how)))
-            objects = (
-                {"prompt": prompt, **text._asdict()} for prompt, text in generated
-            )
-            write(settings.output, objects)
+            write(settings.output, _generated_objects(generated))
             return
         for text in prompts:
             print(text, end="", flush=True)
             for part in model.stream(text, **vars(how)):
                 print(part.text, end="", flush=True)
             print(flush=True)
+
+
+def _generated_objects(
+    generated: Iterable[tuple[str, Any]],
+) -> Iterator[dict[str, Any]]:
+    """Yields the objects of `--output`. generated: prompts and the `GeneratedText` of each."""
+    for prompt, text in generated:
+        yield {"prompt": prompt, **text._asdict()}

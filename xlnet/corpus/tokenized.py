@@ -53,9 +53,11 @@ def _encode_text(batch: Sequence[CorpusSentence], tokenizer: Tokenizer) -> Encod
     texts = [sentence.text for sentence in batch]
     # An <eop> at the end of a sentence is one token, without a space before it.
     eop_id = tokenizer.eop_id
-    has_eop = np.array([eop_id is not None and text.endswith(EOP) for text in texts])
-    for index in np.flatnonzero(has_eop):
-        texts[index] = texts[index].removesuffix(EOP).rstrip()
+    has_eop = np.zeros(len(texts), bool)
+    if eop_id is not None:
+        has_eop = np.array([text.endswith(EOP) for text in texts])
+        for index in np.flatnonzero(has_eop):
+            texts[index] = texts[index].removesuffix(EOP).rstrip()
     ids, lengths = tokenizer.encode_to_array(texts)
     # A sentence that follows the one before without a space begins without the mark of a word.
     is_joined = np.array([sentence.is_joined for sentence in batch])

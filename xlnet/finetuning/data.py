@@ -37,7 +37,9 @@ CUT_WORDS = "the rows are cut; see --max_seq_length (of questions: --max_query_l
 def own_code(settings: TaskSettings) -> list[str]:
     """The digest of the file of `own_module`, on which records depend; [] without one."""
     module = system.import_own_module(settings.own_module)
-    return [files.sha256(module["__file__"])] if module else []
+    if not module:
+        return []
+    return [files.sha256(module["__file__"])]
 
 
 class TaskData:

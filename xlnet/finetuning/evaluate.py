@@ -104,7 +104,8 @@ class Evaluator:
         to `eval_results_<split>.json`, with a table of the labels."""
         task, settings = self._task, self._settings
         is_kept = settings.predict_dir or files.is_writable(settings.model_dir)
-        prefixes = dict([self._best()])  # by step
+        step, prefix = self._best()
+        prefixes = {step: prefix}
         if settings.eval_all_ckpt:
             # The checkpoint that best/ is of may have been removed, as only the last ones are kept.
             prefixes.update(checkpoint.all_prefixes(settings.model_dir))
@@ -144,7 +145,9 @@ class Evaluator:
             predictions = self._predictions(split, rows, step, prefix)
             name, values = self._name_of(split), predictions.values
             result = results.score(task, predictions, rows, self._threshold)
-        train_rows = self._data.rows_of_train_file() if settings.do_train else ()
+        train_rows: Sequence[Row] = ()
+        if settings.do_train:
+            train_rows = self._data.rows_of_train_file()
         while_training = best_checkpoint.BestCheckpoint(
             settings.model_dir, task.metrics[0]
         )

@@ -88,8 +88,9 @@ def make_records(settings: SpanSettings) -> None:
         settings.spiece_model_file, settings.uncased, settings.keep_accents
     )
     check_columns(settings)
-    model_dir = settings.model_dir
-    before = task_settings.read_model(model_dir) if model_dir else None
+    before = None
+    if settings.model_dir:
+        before = task_settings.read_model(settings.model_dir)
     tuned = FineTunedTask(task_settings.task_of_run(settings, before), settings)
     data = TaskData(tuned, tokenizer)
     rows = data.rows_to_train()
@@ -221,8 +222,9 @@ def derived(
         # Not rounded up: batches run across the ends of epochs, so 2 epochs of 10 rows in batches
         # of 4 are 5 steps.
         steps = max(1, round(epochs * num_rows / batch))
-    usual_rate = default_rate(width, bool(settings.init_checkpoint))
-    rate = optimization.learning_rate or usual_rate
+    rate = optimization.learning_rate
+    if rate is None:
+        rate = default_rate(width, bool(settings.init_checkpoint))
     warmup = optimization.warmup_steps
     if warmup is None:
         warmup = round(_WARM_UP * steps)
@@ -245,7 +247,9 @@ def in_steps(settings: AnySettings, num_rows: int, train_steps: int) -> AnySetti
     if eval_steps is None:
         eval_steps = once_an_epoch
     save_steps = settings.save_steps or min(once_an_epoch, _MOST_UNSAVED)
-    log_steps = settings.log_steps or min(max(1, train_steps // 20), _MOST_UNLOGGED)
+    log_steps = settings.log_steps
+    if not log_steps:
+        log_steps = min(max(1, train_steps // 20), _MOST_UNLOGGED)
     return dataclasses.replace(
         settings, eval_steps=eval_steps, save_steps=save_steps, log_steps=log_steps
     )

@@ -123,7 +123,8 @@ class FineTuningRun(TaskRun, TrainingRun):
         read the batches before.
         """
         tuned, length = self.model.tuned, self.settings.max_seq_length
-        padding, multiple = tuned.task.padding, tuned.task.padding.multiple
+        padding = tuned.task.padding
+        multiple = padding.multiple
         if self.devices.xla:
             multiple = compiled_multiple(length, multiple)
         return input_pipeline.finetuning_batches(
@@ -178,7 +179,8 @@ def compiled_multiple(max_seq_length: int, multiple: int) -> int:
     >>> compiled_multiple(128, 8)   # 24, 48, 72, 96, 120 and 128
     24
     """
-    return multiple * math.ceil(max_seq_length / (MOST_LENGTHS * multiple))
+    step = math.ceil(max_seq_length / MOST_LENGTHS)
+    return multiple * math.ceil(step / multiple)
 
 
 def frozen(count: int) -> Callable[..., Any]:

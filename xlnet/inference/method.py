@@ -118,7 +118,9 @@ class RestoredModel:
         task = loaded.tuned.task if loaded.tuned else None
         self.task: str | None = task.name if task else None
         self.verb: str | None = task.verb if task else None
-        self.labels: tuple[str, ...] | None = (task and task.labels) or None
+        self.labels: tuple[str, ...] | None = None
+        if task and task.labels:
+            self.labels = task.labels
         self.published = task.published if task else Published()
         # Each process of a launcher, such as srun, has a model of its own.
         devices = connect(DeviceSettings(device=device, num_hosts=1, xla=False))

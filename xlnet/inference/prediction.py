@@ -230,7 +230,12 @@ class Explaining(Method):
                 ends.append(None)
         # Of several windows the last one ends where the text does.
         kept = encoding.fit_to_length(ends[0], ends[1], self._layout)[-1]
-        return [each[-1] if each else 0 for each in kept if each is not None]
+        last = []
+        for of_text in kept:
+            if of_text is None:
+                continue
+            last.append(of_text[-1] if of_text else 0)
+        return last
 
 
 def words_of(text: str) -> list[tuple[int, int]]:

@@ -99,7 +99,9 @@ def with_memory(
     if same_length:
         masked |= key < position - tf.cast(memory_length, position.dtype)
     masked = masked[None]  # [1,Q,K]
-    return Mask(masked=masked if mask is None else masked | mask.dense())
+    if mask is not None:
+        masked |= mask.dense()
+    return Mask(masked=masked)
 
 
 # ---- how far away it is (Transformer-XL, section 3.3) ----

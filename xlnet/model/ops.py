@@ -195,12 +195,15 @@ def recomputed(function: Callable[..., Any], is_compiled: bool, *inputs: Any) ->
     Its outputs are a nest of tensors and None. is_compiled: whether XLA compiles it.
     """
     leaves = tf.nest.flatten(inputs)
+    given_tensors = [leaf for leaf in leaves if tf.is_tensor(leaf)]
     structures = []  # of the outputs, once they are known
 
     def call(tensors: Any) -> list[tf.Tensor]:
         """The outputs that are tensors, for these tensors in the place of those of `inputs`."""
         rest = iter(tensors)
-        given = [next(rest) if tf.is_tensor(leaf) else leaf for leaf in leaves]
+        given = []
+        for leaf in leaves:
+            given.append(next(rest) if tf.is_tensor(leaf) else leaf)
         outputs = function(*tf.nest.pack_sequence_as(inputs, given))
         structures.append(outputs)
         return [output for output in tf.nest.flatten(outputs) if output is not None]
@@ -221,7 +224,7 @@ def recomputed(function: Callable[..., Any], is_compiled: bool, *inputs: Any) ->
 
         return call(tensors), gradient
 
-    computed = iter(forward(*filter(tf.is_tensor, leaves)))
+    computed = iter(forward(*given_tensors))
     return tf.nest.map_structure(
         lambda output: None if output is None else next(computed), structures[0]
     )

@@ -154,8 +154,12 @@ class Task(TableReader):
     @property
     def texts(self) -> Names:
         """The names of the texts of a served row."""
-        names = ("text_a", "text_b", "choices")
-        return tuple(name for name in names if getattr(self.columns, name))
+        names = ["text_a"]
+        if self.columns.text_b:
+            names.append("text_b")
+        if self.columns.choices:
+            names.append("choices")
+        return tuple(names)
 
     # -- the output layer. nn: a `model.heads.HeadBuilder`; features: a batch, a dict of tensors
     # [B, ...]

@@ -207,12 +207,10 @@ class Ranking(Regression):
         if len(named) != 5 or None in named:
             raise wrong(path, "TREC's file", "a table: the task is no ranking")
         lines = list(self._lines(path, form))
-        texts = {}
+        texts, folder = {}, os.path.dirname(path)
         for kind, file in _TEXTS.items():
             wanted = {cells[kind] for _, cells in lines}
-            texts[kind] = self._texts_of(
-                os.path.join(os.path.dirname(path), file), wanted
-            )
+            texts[kind] = self._texts_of(os.path.join(folder, file), wanted)
         for place, cells in lines:
             query, document = cells["query"], cells["document"]
             text_a, text_b = texts["query"].get(query), texts["document"].get(document)
@@ -305,7 +303,9 @@ class Ranking(Regression):
     def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
         """Scores [B]; in training their differences in each pair."""
         scores = super().logits(nn, features, is_training)
-        return scores[::2] - scores[1::2] if is_training else scores
+        if not is_training:
+            return scores
+        return scores[::2] - scores[1::2]
 
     def loss(self, nn: Any, logits: Any, features: dict, options: LossOptions) -> Any:
         """The label of a pair is the probability that the first document is the better one. The
