@@ -65,7 +65,7 @@ def another(field, value):
         candidates = [value + 1, value + 0.125, value - 0.125]
     for new in candidates:
         try:
-            check_limits(field, new)
+            check_limits(field, new, field.name)
             return kind(new)
         except UserError:
             pass

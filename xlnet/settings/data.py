@@ -103,7 +103,7 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
         if not self.from_raw_text and self.input_format != "lines":
             expected = "lines, as from_raw_text is False: a line of ids is a sentence"
             raise wrong("input_format", self.input_format, expected)
-        # one token of the reused part, of A and of B
+        # At least one token of the reused part, of segment A and of segment B.
         shortest = SEQUENCE_SPECIAL_TOKENS + 3
         if self.seq_len < shortest:
             raise wrong("seq_len", self.seq_len, f"at least {shortest}")
@@ -117,11 +117,11 @@ class CorpusSettings(InputSettings, TextSettings, help_group=HelpGroup.RECORDS):
             raise wrong("task", self.task, f"less than num_task, {self.num_task}")
 
     def resolved(self) -> "CorpusSettings":
-        """With the values that follow from others."""
+        """These settings, with the default of `reuse_len` in place of 0."""
         default = min(self.seq_len // 2, self._longest_reuse_len)
         return dataclasses.replace(self, reuse_len=self.reuse_len or default)
 
     @property
     def _longest_reuse_len(self) -> int:
-        # The rest of a sequence is two segments, <sep> <sep> <cls>.
+        # The special tokens and at least one token of each of the two segments must fit, too.
         return self.seq_len - SEQUENCE_SPECIAL_TOKENS - 2

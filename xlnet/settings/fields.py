@@ -41,10 +41,12 @@ class HelpGroup(enum.Enum):
     OTHER = "Others"
 
 
-# What the value of a setting belongs to. `run.json` keeps the values of both. A command that
-# resumes the run has the kept value where none is given; another one is refused, as the run would
-# learn something else (`runs.run_document.inherit`). Evaluation and prediction inherit
-# what belongs to the model. None: to one command.
+# What the value of a setting belongs to:
+# - "run": a command that resumes the run has the value of its `run.json` where the user gives none.
+#   A different value is an error, as the run would learn something else
+#   (`runs.run_document.inherit`).
+# - "model": the same; and commands that evaluate or predict with the weights have the value, too.
+# - None: a single command. No later one inherits it.
 BelongsTo = Optional[Literal["run", "model"]]
 
 
@@ -62,21 +64,25 @@ def setting(
     aliases: Sequence[str] = (),
     belongs_to: Union[BelongsTo, Literal["class"]] = "class",
 ) -> Any:
-    """A dataclass field with its meaning [unit] and its allowed values.
+    """A dataclass field of a `Settings` class, with its meaning and its allowed values as metadata.
 
     Args:
-      default: the default; `REQUIRED`: there is none.
-      help: the meaning.
-      help_group: its group of `--help`; None: that of its class.
-      choices: the allowed names.
-      minimum: least value.
-      maximum: greatest value.
-      above: a bound that is not allowed itself.
-      below: the same from above.
-      instead_of: another setting for the same thing, which has this one there. On the command line
-        one of them overrides the other one in a preset or an earlier run, and both are an error.
+      default: the default; `REQUIRED`: the setting must be given.
+      help: the meaning, with the unit in brackets.
+      help_group: the group of `--help` that lists the setting; None: that of the class.
+      choices: the allowed texts; None: any.
+      minimum: the least allowed number; None, as with the other bounds: no bound.
+      maximum: the greatest allowed number.
+      above: a lower bound that is not itself allowed.
+      below: an upper bound that is not itself allowed.
+      instead_of: the name of another setting for the same thing, as "epochs" of `train_steps`; the
+        other one names this one in turn. On the command line, each of the two overrides the other
+        one's value in a preset or an earlier run, and giving both is an error.
       aliases: other names of the flag.
-      belongs_to: see `BelongsTo`; "class": that of its class.
+      belongs_to: see `BelongsTo`; "class": what the class says.
+
+    Returns:
+      A `dataclasses.Field`; Any, as the class annotates the field with the type of its value.
     """
     metadata = {
         "help": help,
@@ -93,20 +99,30 @@ def setting(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def required(help: str, help_group: Optional[HelpGroup] = None, **limits: Any) -> Any:
-    """A `setting` that has no default."""
-    return setting(REQUIRED, help, help_group, **limits)
+def required(help: str, help_group: Optional[HelpGroup] = None, **others: Any) -> Any:
+    """A `setting` that has no default. others: its other arguments, by keyword."""
+    return setting(REQUIRED, help, help_group, **others)
 
 
 def same_as(group: Any, name: str, **changes: Any) -> Any:
-    """Declares a setting like `name` of another group. changes: other arguments of `setting`."""
+    """Declares a setting like `name` of another dataclass of settings.
+
+    Args:
+      group: the dataclass.
+      name: a field of it.
+      changes: arguments of `setting` that replace those of the field.
+    """
     field = group.__dataclass_fields__[name]
+    # The metadata are the arguments of `setting` but the default, under the same names.
     return setting(**{"default": field.default, **field.metadata, **changes})
 
 
 def setting_type(field: "dataclasses.Field[Any]") -> type:
-    """The plain Python type of a field: `Optional[int]` is int."""
-    arguments = typing.get_args(field.type)
+    """The plain Python type of a field: int of `int` and of `Optional[int]`."""
+    # `field.type` is a type and not a text: files of settings do not postpone annotations.
+    arguments = typing.get_args(
+        field.type
+    )  # of Optional[int]: (int, NoneType); of int: ()
     return arguments[0] if arguments else typing.cast(type, field.type)
 
 
@@ -123,20 +139,24 @@ def check_value(
     value: object,
     source: str,
 ) -> None:
-    """Raises UserError unless `value` has the type of `field` and is one that it may be.
+    """Raises UserError unless `value` has the type of `field` and is within its limits.
 
     Args:
-      source: what the error begins with; "": the name of the field.
+      field: the setting.
+      value: its value, not None.
+      source: where the value is from, such as a file; the error begins with it. "": not said.
     """
-    # The type must be exactly that of the setting, as a bool is an int; but a float may be an int,
-    # as JSON writes 1.0 as 1.
-    kind, before = setting_type(field), source and source + ": "
-    if type(value) not in ((int, float) if kind is float else (kind,)):
-        raise wrong(before + field.name, repr(value), _TYPES_IN_WORDS[kind])
-    check_limits(field, value, before)
+    where = f"{source}: {field.name}" if source else field.name
+    wanted = setting_type(field)
+    # The type must be exactly that of the setting, as a bool is an int, too. Only a float may be
+    # given as an int, as JSON may have 1 for 1.0.
+    allowed = (int, float) if wanted is float else (wanted,)
+    if type(value) not in allowed:
+        raise wrong(where, repr(value), _TYPES_IN_WORDS[wanted])
+    check_limits(field, value, where)
 
 
-# Limits of `setting`, in words, and the comparison of a value with one.
+# Bounds of a number: the argument of `setting`, its words, and the comparison `value ? bound`.
 _BOUNDS = (
     ("minimum", "at least", operator.ge),
     ("above", "more than", operator.gt),
@@ -145,33 +165,38 @@ _BOUNDS = (
 )
 
 
-def check_limits(field: "dataclasses.Field[Any]", value: Any, before: str = "") -> None:
-    """Raises UserError unless `value` is within the limits of `field`. before: what the error
-    begins with, ahead of the name of the field."""
-    where, limits = before + field.name, field.metadata
+def check_limits(field: "dataclasses.Field[Any]", value: Any, where: str) -> None:
+    """Raises UserError, which begins with `where`, unless `value`, which has the type of `field`,
+    is one of its choices, finite and within its bounds."""
+    limits = field.metadata
     if limits["choices"] and value not in limits["choices"]:
         raise wrong(where, repr(value), f"one of {', '.join(limits['choices'])}")
     if isinstance(value, float) and not math.isfinite(value):
         raise wrong(where, repr(value), "a finite number")
-    bounds, is_right = [], True
+    # The error names all bounds of the field, also those that the value keeps.
+    in_words, is_within_all = [], True
     for name, words, is_within in _BOUNDS:
         bound = limits[name]
         if bound is not None:
-            bounds.append(f"{words} {bound:g}")
-            is_right = is_right and is_within(value, bound)
-    if not is_right:
-        raise wrong(where, repr(value), " and ".join(bounds))
+            in_words.append(f"{words} {bound:g}")
+            is_within_all = is_within_all and is_within(value, bound)
+    if not is_within_all:
+        raise wrong(where, repr(value), " and ".join(in_words))
 
 
 @dataclass_transform(frozen_default=True)
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """A group of settings: each subclass is a frozen dataclass, without a decorator of its own.
-    `help_group` and `belongs_to`: those of fields that do not name their own."""
+
+    Its fields are declared with `setting`, and its header may have two arguments, `help_group` and
+    `belongs_to`: those of the fields that do not name their own.
+    """
 
     def __init_subclass__(
         cls, help_group: HelpGroup = HelpGroup.OTHER, belongs_to: BelongsTo = "run"
     ) -> None:
+        # Only the fields that this class declares: inherited ones have the values of their class.
         for field in vars(cls).values():
             if isinstance(field, dataclasses.Field):
                 metadata = dict(field.metadata)
@@ -180,7 +205,7 @@ class Settings:
                 if metadata["belongs_to"] == "class":
                     metadata["belongs_to"] = belongs_to
                 field.metadata = types.MappingProxyType(metadata)
-        dataclasses.dataclass(frozen=True)(cls)
+        dataclasses.dataclass(frozen=True)(cls)  # changes the class itself
 
     def check(self) -> None:
         """Raises UserError for a value that is not allowed or contradicts another one.
@@ -190,36 +215,37 @@ class Settings:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if value is not None:
-                check_limits(field, value)
+                check_limits(field, value, field.name)
 
 
 # ---- presets
 
 
 def read_preset(name: str, role: str, table: str) -> dict[str, Any]:
-    """The settings of a JSON file, which takes precedence, or of a preset.
+    """The values by setting of a JSON file, or of a preset if there is no file `name`.
 
     Args:
       name: the path of the file, or the name of a preset.
       role: what the settings are for, such as the name of the flag; errors begin with it.
-      table: the kind of preset: "model", "pretrain" or "finetune", see `presets_of`.
+      table: the file of presets: "model", "pretrain" or "finetune", see `presets_of`.
     """
     if os.path.isfile(name) or files.is_remote(name):
         values = files.read_json(name, role)
-        return values.get("resolved", values)  # those of a run.json, or a preset
-    found = presets_of(table)
-    if name not in found:
-        expected = f"a file, or one of the presets {', '.join(found)}"
+        # A run.json has the settings under "resolved"; any other file has nothing else.
+        return values.get("resolved", values)
+    presets = presets_of(table)
+    if name not in presets:
+        expected = f"a file, or one of the presets {', '.join(presets)}"
         raise wrong(role, f"'{name}'", expected)
-    return found[name]
+    return presets[name]
 
 
 def presets_of(table: str) -> dict[str, Any]:
-    """The presets by name of a file of `configs/`: "model", architectures; "pretrain" or
-    "finetune", runs."""
+    """The presets of `configs/<table>.json`, values by setting for each name: of "model", those of
+    architectures; of "pretrain" and "finetune", those of runs."""
     # The folder is inside an installed package; in the repository it is next to the package.
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    home = os.path.join(package, "configs")
-    if not os.path.isdir(home):
-        home = os.path.join(os.path.dirname(package), "configs")
-    return files.read_json(os.path.join(home, table + ".json"), "presets")
+    directory = os.path.join(package, "configs")
+    if not os.path.isdir(directory):
+        directory = os.path.join(os.path.dirname(package), "configs")
+    return files.read_json(os.path.join(directory, table + ".json"), "presets")

@@ -240,7 +240,7 @@ class RunConfig:
             raise wrong("device", self.device, "xla", "fused_attention")
         # The limits are declared in `NetworkSettings`, for fields of the same names.
         for field in dataclasses.fields(NetworkSettings):
-            check_limits(field, getattr(self, field.name))
+            check_limits(field, getattr(self, field.name), field.name)
         if not self.clamp_len:
             raise wrong("clamp_len", 0, "at least 1, or -1: off")
         if self.use_bfloat16 and precision != "bf16":

@@ -7,8 +7,8 @@ from xlnet.settings.fields import HelpGroup, Settings, required, same_as, settin
 from xlnet.settings.training import RunSettings
 from xlnet.support.errors import wrong
 
-# The manifest of the records has the value.
-_CHECKED: dict[str, Any] = dict(
+# Arguments of a setting of which the manifest of the records has the value.
+_COMPARED: dict[str, Any] = dict(
     default=None,
     help="compared with the records if given",
     help_group=HelpGroup.ORIGINAL,
@@ -65,8 +65,8 @@ class ContextSettings(Settings, help_group=HelpGroup.TARGETS, belongs_to="model"
 
 
 class SamplingSettings(Settings, help_group=HelpGroup.TARGETS, belongs_to="model"):
-    """Which tokens are predicted, and in which order: sampled while training, so not of the
-    records."""
+    """Which tokens are predicted, and in which order. Both are sampled while training, so they do
+    not depend on the records."""
 
     perm_size: int = setting(
         0,
@@ -117,16 +117,17 @@ class PretrainingSettings(
         default=16,
         help="sequences per step over all devices and hosts; divides the number of text streams",
     )
-    # Of the records: flags of the original that may be given all the same.
-    seq_len: Optional[int] = same_as(CorpusSettings, "seq_len", **_CHECKED)
-    reuse_len: Optional[int] = same_as(CorpusSettings, "reuse_len", **_CHECKED)
-    bi_data: Optional[bool] = same_as(CorpusSettings, "bi_data", **_CHECKED)
-    uncased: Optional[bool] = same_as(CorpusSettings, "uncased", **_CHECKED)
+    # Properties of the records. They need not be given, but are flags of the original.
+    seq_len: Optional[int] = same_as(CorpusSettings, "seq_len", **_COMPARED)
+    reuse_len: Optional[int] = same_as(CorpusSettings, "reuse_len", **_COMPARED)
+    bi_data: Optional[bool] = same_as(CorpusSettings, "bi_data", **_COMPARED)
+    uncased: Optional[bool] = same_as(CorpusSettings, "uncased", **_COMPARED)
 
-    program = "xlnet pretrain"
+    program = "xlnet pretrain"  # not a field, as it has no annotation
 
     def check(self) -> None:
         super().check()
+        # The default of model_dir, next to the records, is only for training.
         if self.do_eval and not (self.init_checkpoint or self.model_dir):
             expected = "the weights to evaluate: --init_checkpoint or --model_dir"
             raise wrong("do_eval", "no weights", expected)

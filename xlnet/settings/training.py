@@ -1,20 +1,21 @@
 """Settings of all training: directory, steps, batches, learning rate, optimizer, devices."""
 
-import math
 from typing import Optional
 
 from xlnet.settings.fields import HelpGroup, Settings, required, setting
 from xlnet.support import files
 from xlnet.support.errors import wrong
 
-JOURNAL_NAME = "training.csv"  # in a model directory: losses by step
+# Names in a model directory. Files:
+JOURNAL_NAME = "training.csv"  # losses by step
 EVALUATIONS_NAME = "evaluations.json"
 RELEASED_NAME = "xlnet_model.ckpt"  # the prefix of a checkpoint without a step
-BEST = "best"  # the directory of the best checkpoint in a model directory
-RESULTS = "results"  # there: of evaluations, and predictions
-# there: what may be deleted, TensorBoard's files and the records of fine-tuning
+RUN_NAME = "run.json"  # the document of the run; `best/` has one, too
+# Directories:
+BEST = "best"  # the best checkpoint
+RESULTS = "results"  # results of evaluations, and predictions
+# What may be deleted: TensorBoard's files and the records of fine-tuning.
 CACHE = "cache"
-RUN_NAME = "run.json"  # there: the document of the run, and of `best/`
 
 
 class RunSettings(Settings, help_group=HelpGroup.MODEL):
@@ -137,10 +138,11 @@ class OptimizationSettings(Settings, help_group=HelpGroup.OPTIMIZER):
 
     def check(self) -> None:
         super().check()
-        # The peak learning rate must be reached. One of the lengths may not be known yet.
-        if (self.warmup_steps or 0) > (self.train_steps or math.inf):
-            expected = f"at most train_steps, {self.train_steps}"
-            raise wrong("warmup_steps", self.warmup_steps, expected)
+        # The peak learning rate must be reached. In fine-tuning, a length that is not given is None
+        # until the number of examples is known.
+        warmup, total = self.warmup_steps, self.train_steps
+        if warmup is not None and total is not None and warmup > total:
+            raise wrong("warmup_steps", warmup, f"at most train_steps, {total}")
 
 
 class TaskDeviceSettings(Settings, help_group=HelpGroup.DEVICES, belongs_to=None):
