@@ -8,12 +8,13 @@ from xlnet.settings.fields import HelpGroup, Settings, same_as, setting
 from xlnet.settings.training import OptimizationSettings, RunSettings
 from xlnet.support.errors import wrong
 
-MIN_SEQ_LENGTH = 4  # `A <sep> B <sep> <cls>`, with one token of text
+MIN_SEQ_LENGTH = 4  # <sep> <sep> <cls> of a pair of texts, and one token of text
 # <sep> <sep> <cls> of a paragraph's window with its question.
 QUESTION_SPECIAL_TOKENS = 3
 
 _THRESHOLD = 0.5  # of a label's probability
-_NO_COLUMN = cast(Optional[str], None)  # of programs that have no such setting
+# The column of programs without a setting of it; the cast widens the type for those with one.
+_NO_COLUMN = cast(Optional[str], None)
 
 
 class FormSettings(Settings, help_group=HelpGroup.TEXT):
@@ -255,7 +256,8 @@ class TaskSettings(
         belongs_to="model",
     )
 
-    # Class attributes, not flags: the values in programs without a setting of the name.
+    # Attributes of the class, not fields: they have no annotation, or ClassVar. A program that has
+    # a setting of the name declares it; for the others this is the value.
     program = ""
     long_document = "sliding"
     summary_type, use_summ_proj = "last", True
@@ -263,9 +265,10 @@ class TaskSettings(
     is_regression = multi_label = False
     text_b_column = label_form = choice_columns = _NO_COLUMN
     query_id_column = id_column = _NO_COLUMN
-    requires_id = True  # of files, where an `id_column` is named
-    # Settings that do_predict alone uses.
-    only_predicted: ClassVar[tuple[str, ...]] = ("output", "predict_file")
+    # Whether a file without the column that `id_column` names is refused.
+    requires_id = True
+    # Settings that only do_predict uses: without it they are an error.
+    for_prediction_only: ClassVar[tuple[str, ...]] = ("output", "predict_file")
 
     def check(self) -> None:
         super().check()
@@ -273,7 +276,7 @@ class TaskSettings(
             raise wrong(
                 "flags", "nothing to do", "--do_train, --do_eval or --do_predict"
             )
-        for name in self.only_predicted:
+        for name in self.for_prediction_only:
             if getattr(self, name) and not self.do_predict:
                 raise wrong(name, "no do_predict", "it, too", "--do_predict")
         if self.patience and self.eval_steps == 0:
@@ -286,18 +289,19 @@ class TaskSettings(
 
     @property
     def threshold(self) -> float:
-        """`predict_threshold`, or the usual one."""
+        """`predict_threshold`, or 0.5 if it is not given: a probability."""
         return _THRESHOLD if self.predict_threshold is None else self.predict_threshold
 
     @property
     def named_files(self) -> dict[str, str]:
-        """The files that flags name instead of those in `data_dir`, by split."""
+        """The files that flags name instead of those in `data_dir`: comma-separated paths or glob
+        patterns by split, "train" or "dev"."""
         named = {"train": self.train_file, "dev": self.dev_file}
         return {split: paths for split, paths in named.items() if paths}
 
     @property
     def needs_data_dir(self) -> bool:
-        """Whether files are read that no other flag names."""
+        """Whether a split is read whose files no other flag names, and which is not held out."""
         needed = set()
         if self.do_train:
             needed.add("train")
@@ -305,13 +309,15 @@ class TaskSettings(
             needed.add(self.eval_split)
         if self.do_predict and not self.predict_file:
             needed.add(self.predict_split)
-        held_out = {"dev"} if self.train_file else set()
-        return not needed <= {*self.named_files, *held_out}
+        available = {*self.named_files}
+        if self.train_file:  # a fraction of its examples is held out as "dev"
+            available.add("dev")
+        return bool(needed - available)
 
 
 class TaskOptimizationSettings(OptimizationSettings):
-    """Learning rate, optimizer and clipping of fine-tuning. What is None follows from the network
-    and the number of rows (`finetuning.resolve.derived`)."""
+    """Learning rate, optimizer and clipping of fine-tuning. A value of None is replaced by one that
+    follows from the network and the number of examples (`finetuning.resolve.derived`)."""
 
     learning_rate: float = same_as(
         OptimizationSettings,
@@ -527,18 +533,19 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model
 
     program = "xlnet squad"
     requires_id = False
-    only_predicted = ("output",)  # predict_file is evaluated, too
+    for_prediction_only = ("output",)  # predict_file is evaluated, too
 
     @property
     def query_id_column(self) -> str:  # type: ignore[override]
-        """The questions on a paragraph are held out together."""
+        """The column whose equal values are held out together: the questions on a paragraph."""
         return self.text_a_column
 
     @property
     def evaluates_predict_file(self) -> bool:
         """Whether `predict_file` is the `dev_file`, too, as in the original program."""
-        evaluates = self.do_eval or self.do_train or self.do_prepro
-        return evaluates and not self.dev_file and self.predict_file not in (None, "-")
+        reads_dev_file = self.do_eval or self.do_train or self.do_prepro
+        is_file = self.predict_file not in (None, "-")  # "-" is the standard input
+        return reads_dev_file and is_file and not self.dev_file
 
     def check(self) -> None:
         if self.does_run or not self.do_prepro:
@@ -546,8 +553,9 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model
             if not self.model_dir:
                 raise wrong("model_dir", "none", "it, unless --do_prepro is alone")
         else:
-            Settings.check(self)  # there is no run, whose flags would be checked
-        # Each window needs room for the paragraph, and the windows must leave out nothing of it.
+            # Only records are made. `TaskSettings.check` would require flags of a run.
+            Settings.check(self)
+        # `room` is for the paragraph [tokens]. A longer stride than that would skip parts of it.
         room = self.max_seq_length - self.max_query_length - QUESTION_SPECIAL_TOKENS
         if room < 1:
             expected = f"less: {QUESTION_SPECIAL_TOKENS} special tokens and the paragraph must fit"
@@ -558,14 +566,15 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model
 
 
 def names_in(flag: Optional[str]) -> tuple[str, ...]:
-    """The names of columns in a flag: commas between, quotation marks around one with a comma, or
-    of several lines."""
+    """The names of columns in the value of a flag, which is one row of CSV: commas separate names,
+    and a name that has a comma or a line break is in quotation marks. () if the flag is None."""
+    rows = csv.reader([flag or ""], skipinitialspace=True)
     try:
-        found = next(csv.reader([flag or ""], skipinitialspace=True))
+        names = next(rows)
     except csv.Error:
         expected = "quotation marks around a name of several lines"
         raise wrong("columns", repr(flag), expected) from None
-    return tuple(name.strip() for name in found if name.strip())
+    return tuple(name.strip() for name in names if name.strip())
 
 
 # The settings of any fine-tuning program.

@@ -24,9 +24,12 @@ CONFIG_NAME = "xlnet_config.json"  # the architecture's file in a checkpoint's d
 class XLNetConfig:
     """The architecture of an XLNet (paper, appendix A.4), equal for all uses of a checkpoint.
 
-    Made from flags (`FLAGS`, any object with these attributes), from a released
-    `xlnet_config.json` (`json_path`, or a name in `configs/model.json`), or by keyword; from
-    exactly one of the three.
+    Made from exactly one of the three:
+
+    Args:
+      FLAGS: parsed flags, or any object with these attributes.
+      json_path: a released `xlnet_config.json`, or a name in `configs/model.json`.
+      **values: the attributes by keyword.
 
     Raises:
       UserError: an unknown, missing or wrongly typed value.
@@ -70,7 +73,7 @@ class XLNetConfig:
             if value is None:
                 raise wrong(source, f"no {field.name}", field.metadata["help"])
             check_value(field, value, source)
-            object.__setattr__(self, field.name, value)
+            object.__setattr__(self, field.name, value)  # `self` is frozen
         if self.d_model % 2:
             expected = "an even number (sine and cosine halves)"
             raise wrong(f"{source}: d_model", self.d_model, expected)
@@ -87,8 +90,9 @@ class XLNetConfig:
 ARCHITECTURE_KEYS = tuple(XLNetConfig.__dataclass_fields__)
 
 
-# `ArchitectureSettings` is made of the fields of `XLNetConfig`: flags of the same names, None where
-# they are not given.
+# `ArchitectureSettings` is a class with the fields of `XLNetConfig` as flags of the same names. A
+# flag that is not given is None. `type` makes the class of its name, its bases and the `_body` that
+# a `class` statement would have.
 _types: dict[str, Any] = {}
 _body: dict[str, Any] = {
     "__annotations__": _types,
@@ -102,6 +106,7 @@ ArchitectureSettings: type[Settings] = type(
 )
 
 
+# The dtype of each value of `precision`.
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 
 
@@ -159,7 +164,12 @@ class NetworkSettings(Settings, help_group=HelpGroup.ORIGINAL):
     )
 
     def run_config(self, is_training: bool, **more: Any) -> "RunConfig":
-        """The `RunConfig` of these settings; `more` is its mem_len, reuse_len, same_length, device.
+        """The `RunConfig` of these settings.
+
+        Args:
+          is_training: whether dropout is applied.
+          more: further attributes of `RunConfig`: mem_len, reuse_len, same_length, device and
+            fused_attention.
 
         Raises:
           UserError: as `check`.
@@ -167,13 +177,13 @@ class NetworkSettings(Settings, help_group=HelpGroup.ORIGINAL):
         return RunConfig(
             is_training=is_training,
             use_tpu=False,
-            traced_once=is_training,
+            traced_once=is_training,  # the training of this library meets its conditions
             **dataclasses.asdict(self),
             **more,
         )
 
     def check(self) -> None:
-        self.run_config(is_training=True)
+        self.run_config(is_training=True)  # which checks its values
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,8 +199,8 @@ class RunConfig:
       init: "normal" (with `init_std`) or "uniform" (within ±`init_range`).
       init_range: half width of the uniform distribution.
       init_std: standard deviation of the normal distribution.
-      mem_len: positions kept as memory.
-      reuse_len: positions of a sequence that enter the memory.
+      mem_len: positions kept as memory [tokens]; None or 0: no memory.
+      reuse_len: leading positions of a sequence that enter the memory [tokens]; None or 0: all.
       bi_data: the second half of the batch runs backward.
       clamp_len: relative distances are clipped to ±clamp_len; -1: off.
       same_length: every position attends over the same span (with `attn_type="uni"`).
@@ -231,9 +241,10 @@ class RunConfig:
     fused_attention: Optional[tuple[int, int]] = None
 
     def __post_init__(self) -> None:
-        # Two names for one precision, as the documented API has use_bfloat16.
+        # Two settings say the precision, as the documented API has use_bfloat16. From here on,
+        # `precision` is not None, and `use_bfloat16` agrees with it.
         precision = self.precision or ("bf16" if self.use_bfloat16 else "fp32")
-        object.__setattr__(self, "precision", precision)
+        object.__setattr__(self, "precision", precision)  # `self` is frozen
         if self.device not in (None, "plain", "cpu", "gpu", "tpu", "xla"):
             raise wrong("device", repr(self.device), "plain, cpu, gpu, tpu or xla")
         if self.fused_attention and self.device != "xla":
@@ -248,13 +259,14 @@ class RunConfig:
         object.__setattr__(self, "use_bfloat16", precision == "bf16")
 
 
+# Attributes of `RunConfig` that only matter where a sequence sees earlier ones.
 _RECURRENCE = ("mem_len", "reuse_len", "bi_data", "same_length")
 
 
 def create_run_config(is_training: bool, is_finetune: bool, FLAGS: Any) -> RunConfig:
-    """Returns the `RunConfig` that `FLAGS` (any object with the attributes) describes.
+    """Returns the `RunConfig` that `FLAGS` describes: any object with attributes of `RunConfig`.
 
-    Fine-tuning (`is_finetune`) has no memory and ignores the settings of the recurrence.
+    Fine-tuning (`is_finetune`) has no memory and ignores the attributes of the recurrence.
     """
     # `FLAGS` of the original's programs lack our own settings, which then have their defaults.
     values: dict[str, Any] = {}
@@ -262,5 +274,7 @@ def create_run_config(is_training: bool, is_finetune: bool, FLAGS: Any) -> RunCo
         values[field.name] = getattr(FLAGS, field.name, field.default)
     if not is_finetune:
         for name in _RECURRENCE:
-            values[name] = getattr(FLAGS, name, getattr(RunConfig, name))
-    return RunConfig(is_training, getattr(FLAGS, "use_tpu", False), **values)
+            default = getattr(RunConfig, name)  # of a dataclass's field with a default
+            values[name] = getattr(FLAGS, name, default)
+    use_tpu = getattr(FLAGS, "use_tpu", False)
+    return RunConfig(is_training, use_tpu, **values)
