@@ -38,16 +38,16 @@ from xlnet.support.errors import UserError, wrong
 
 _log = logging.getLogger(__name__)
 
-FORMAT = 1
-# The keys of the file besides its format and version, in the order of the fields of `RunDocument`.
+FORMAT = 1  # of the file; another number is refused
+# The keys of the file besides its format and version, in the order of the fields of `RunDocument`
+# after `path`; "read" has its `digests`.
 _SECTIONS = ("program", "resolved", "task", "text", "read")
 
-# Files of a run. Their content is compared, not their names, and none of those of a task is
-# inherited where another one is given.
+# Settings that name the files of a run. The content of the files is compared, not their names.
 _TASK_FILES = ("data_dir", "train_file", "dev_file")
 _FILES = (*_TASK_FILES, "eval_record_info_dir")
-# Settings of a run that a command which resumes it may change: its files, its length and its
-# intervals. The name of a task has synonyms; `task_settings` compares the task itself.
+# Settings of a run that may change when it resumes: its files, its length and its intervals. The
+# name of a task has synonyms; `task_settings` compares the task itself.
 _MAY_CHANGE = (
     *_FILES,
     "train_steps",
@@ -58,14 +58,15 @@ _MAY_CHANGE = (
     "max_save",
     "task_name",
 )
-# Settings that have lines of their own in the banner of a run, or say what it does.
+# Settings that have lines of their own in the banner of a run, its first lines of output, or that
+# say what the run does.
 _IN_BANNER = """
 model_dir record_info_dir objective seq_len reuse_len mem_len num_predict train_batch_size
 grad_accum_steps train_steps epochs warmup_steps save_steps max_save do_train task_name do_eval
 do_predict max_seq_length long_document init_checkpoint spiece_model_file model_config_path
 precision use_bfloat16 device
 """.split()
-# Entries of `RunDocument.digests`, and what they are of.
+# The keys of `RunDocument.digests`, and in words which files each is a digest of.
 _CONTENT = {
     "train": "the files to train on (--data_dir or --train_file)",
     "code": "the files of an own task type (--own_module)",
@@ -84,12 +85,13 @@ class RunDocument:
       path: the file that was read, or is to be written.
       program: the command whose run wrote it, such as "xlnet classify"; None: the weights are not
         from a run, but converted, and only what belongs to a model is known.
-      resolved: the settings by name; one without a value is left out. Of pretraining also the
-        architecture, in place of the path of its file.
+      resolved: the values of the settings by name; a setting of None is left out. In pretraining
+        also the architecture, in place of the path of its file.
       task: what a fine-tuned model does, see `task_settings.describe_task`; None: only pretrained.
-      text: the vocabulary and how text is cleaned, see `text_of`.
-      digests: SHA-256 of the content of the files that the run trains on, by what they are for, a
-        key of `_CONTENT`. The section `read` of the file.
+      text: the vocabulary and how text is cleaned, see `text_of`; {}: not known.
+      digests: SHA-256 of the content of the files that the run trains on, by the keys of
+        `_CONTENT`: a hexadecimal text, or a list of them where there may be several files. The
+        section `read` of the file.
     """
 
     path: str
@@ -110,12 +112,12 @@ class RunDocument:
 
 
 def weights_in(directory: str) -> list[str]:
-    """The index files of the checkpoints in a directory."""
+    """The paths of the index files of the checkpoints in a directory; []: it has no weights."""
     return glob.glob(os.path.join(glob.escape(directory), "model.ckpt-[0-9]*.index"))
 
 
 def path_in(directory: str) -> str:
-    """The `run.json` of a directory."""
+    """The path of the `run.json` of a directory."""
     return os.path.join(directory, RUN_NAME)
 
 
@@ -131,24 +133,27 @@ def read(directory: str) -> RunDocument | None:
     path = path_in(directory)
     if not os.path.exists(path):
         return None
-    values = {"task": None, "text": {}, "read": {}, **files.read_json(path, "run")}
-    if values.get("format") != FORMAT:
-        raise wrong(f"{path}: format", repr(values.get("format")), str(FORMAT))
-    if "program" not in values or "resolved" not in values:
+    # A file may lack three of the sections.
+    content = {"task": None, "text": {}, "read": {}, **files.read_json(path, "run")}
+    if content.get("format") != FORMAT:
+        raise wrong(f"{path}: format", repr(content.get("format")), str(FORMAT))
+    if "program" not in content or "resolved" not in content:
         raise wrong(path, "one of them or none", "program and resolved")
     sections: list[Any] = []
     for key in _SECTIONS:
-        value, kind = values[key], str if key == "program" else dict
-        may_be_none = key in ("program", "task")
-        if not (isinstance(value, kind) or value is None and may_be_none):
-            raise wrong(f"{path}: {key}", f"{value!r:.80}", kind.__name__)
-        sections.append(value)
+        section = content[key]
+        wanted = str if key == "program" else dict
+        is_none = section is None and key in ("program", "task")
+        if not is_none and not isinstance(section, wanted):
+            raise wrong(f"{path}: {key}", f"{section!r:.80}", wanted.__name__)
+        sections.append(section)
     return RunDocument(path, *sections)
 
 
 @contextlib.contextmanager
 def malformed_as_user_error(path: str) -> Iterator[None]:
-    """Raises UserError where the values of a document are not as our programs write them."""
+    """Raises UserError, which begins with the path of the document, where the block fails as the
+    values of the document are not as our programs write them."""
     try:
         yield
     except UserError:
@@ -165,13 +170,16 @@ def write(
     config: XLNetConfig | None = None,
     tokenizer: Tokenizer | None = None,
 ) -> None:
-    """Writes the document of a directory, after `xlnet_config.json` and `spiece.model` with its
-    description if they are given: without these the weights are of no use."""
+    """Writes the document to the `run.json` of a directory.
+
+    If they are given, `config` is written to `xlnet_config.json` and `tokenizer` to `spiece.model`
+    with its description first: a directory with a document then has what its weights need.
+    """
     if config:
         config.to_json(os.path.join(directory, CONFIG_NAME))
     if tokenizer:
         tokenizer.save(os.path.join(directory, SPIECE_NAME))
-    _, *values = dataclasses.astuple(document)
+    _path, *values = dataclasses.astuple(document)
     sections = dict(zip(_SECTIONS, values))
     files.write_json(
         path_in(directory),
@@ -180,8 +188,8 @@ def write(
 
 
 def to_share(document: RunDocument) -> RunDocument:
-    """The document of weights that leave their directory: what belongs to the model alone, without
-    the paths of whoever trained it."""
+    """A copy of the document for weights that leave their directory: only the settings that belong
+    to the model, without paths on the machine that trained it."""
     of_model = set(ARCHITECTURE_KEYS)
     for group in (
         PretrainingSettings,
@@ -212,48 +220,53 @@ def text_of(tokenizer: Tokenizer) -> dict[str, Any]:
 
 
 def values_of(groups: Sequence[Settings]) -> dict[str, Any]:
-    """The section `resolved` of a document: the values of all settings of some groups, by name.
-    Paths of files are absolute, as a later command may be given in another directory."""
+    """The section `resolved` of a document: the values of all settings of `groups`, by name.
+
+    A setting of None is left out, and so is `allow_changes`, which is permission for one command.
+    Paths of files are absolute, as a later command may be given in another directory.
+    """
     values = {}
     for group in groups:
         for field in dataclasses.fields(group):
-            value = _value(group, field.name)
+            value = _stored_value(group, field.name)
             if value is not None and field.name != "allow_changes":
                 values[field.name] = value
-    # Of two names of a length the document has the one that says it.
+    # Where the length was given in epochs, the steps follow from it.
     if values.get("epochs"):
         values.pop("train_steps", None)
     return dict(sorted(values.items()))
 
 
 def changed(groups: Sequence[Settings]) -> str:
-    """The settings that differ from their defaults, as `name=value` in one line, but for those that
-    the banner of a run shows anyway (`_IN_BANNER`)."""
-    found = []
+    """The settings that differ from their defaults, as `name=value` in one line, or "defaults".
+    Those that the banner of a run shows anyway (`_IN_BANNER`) are left out."""
+    in_words = []
     for group in groups:
         for field in dataclasses.fields(group):
             value = getattr(group, field.name)
             if field.name not in _IN_BANNER and value not in (None, field.default):
-                found.append(f"{field.name}={value}")
-    return " ".join(found) or "defaults"
+                in_words.append(f"{field.name}={value}")
+    return " ".join(in_words) or "defaults"
 
 
-def _value(group: Settings, name: str) -> Any:
-    """The value of a setting as a document has it: an absolute path; of the precision, which has
-    two settings, the one that they say."""
+def _stored_value(group: Any, name: str) -> Any:
+    """The value of the setting `name` of a group as a document stores it: paths of files are
+    absolute, and `precision` is what it and `use_bfloat16` together say."""
     value = getattr(group, name)
     if name == "precision" and value is None:
-        return "bf16" if getattr(group, "use_bfloat16", False) else "fp32"
-    return absolute(value) if value and name in (*_FILES, "init_checkpoint") else value
+        return "bf16" if group.use_bfloat16 else "fp32"
+    if value and name in (*_FILES, "init_checkpoint"):
+        return absolute(value)
+    return value
 
 
 def absolute(paths: str) -> str:
-    """Absolute paths with commas between."""
-    found = []
+    """Comma-separated paths as absolute ones; URLs stay as they are."""
+    absolutes = []
     for path in paths.split(","):
         path = path.strip()
-        found.append(path if files.is_remote(path) else os.path.abspath(path))
-    return ",".join(found)
+        absolutes.append(path if files.is_remote(path) else os.path.abspath(path))
+    return ",".join(absolutes)
 
 
 # ---- a run that resumes, and what is done with its weights
@@ -266,28 +279,31 @@ def inherit(
 
     Args:
       groups: groups of settings, as given or with their defaults.
-      given: the names of the settings that the user gave, at any value.
+      given: the names of the settings that the user gave, also those given as their default.
       run: the document next to the weights.
-      of_run: whether what belongs to the run is inherited, too, not to the model alone.
+      of_run: whether the settings that belong to the run are inherited, too; else only those that
+        belong to the model.
 
     Returns:
-      The groups; in words, the given settings with which the run would learn something else
-      (`refuse`).
+      The groups with the inherited values; and the given settings with which the run would learn
+      something else, each in words, for `refuse`.
     """
     given = set(given)
-    if "use_bfloat16" in given:
+    if "use_bfloat16" in given:  # another name of precision=bf16
         given.add("precision")
-    if given & set(_TASK_FILES):
+    if given & set(_TASK_FILES):  # the run's files are not mixed with given ones
         given |= set(_TASK_FILES)
-    inherits = ("model", "run") if of_run and run.program else ("model",)
-    changed, different = [], []
+    inherits = {"model"}
+    if of_run and run.program:  # without a program the weights are not from a run
+        inherits.add("run")
+    new_groups, different = [], []
     for group in groups:
         inherited = {}
         for field in dataclasses.fields(group):
             name = field.name
             if field.metadata["belongs_to"] not in inherits:
                 continue
-            was, now = run.value_of(field), _value(group, name)
+            was, now = run.value_of(field), _stored_value(group, name)
             if name in given:
                 if was != now and name not in _MAY_CHANGE:
                     different.append(
@@ -296,8 +312,8 @@ def inherit(
             elif name in run.resolved and field.metadata["instead_of"] not in given:
                 check_value(field, was, run.path)
                 inherited[name] = was
-        changed.append(dataclasses.replace(group, **inherited))
-    return cast(Groups, tuple(changed)), different
+        new_groups.append(dataclasses.replace(group, **inherited))
+    return cast(Groups, tuple(new_groups)), different
 
 
 def _in_words(value: Any) -> str:
@@ -306,7 +322,14 @@ def _in_words(value: Any) -> str:
 
 
 def refuse(run: RunDocument, different: Sequence[str], allow_changes: bool) -> None:
-    """Raises UserError if there are differences from a run, or notes them if they are allowed."""
+    """Raises UserError if settings or files differ from those of a run that resumes; logs a note
+    instead if `allow_changes`.
+
+    Args:
+      run: the document of the run.
+      different: the differences, each in words.
+      allow_changes: the setting of this name.
+    """
     if not different:
         return
     listed = "; ".join(different)
@@ -329,11 +352,21 @@ def refuse_released(model_dir: str) -> None:
 def check_resumed(
     now: RunDocument, config: XLNetConfig, tokenizer: Tokenizer, allow_changes: bool
 ) -> None:
-    """Raises UserError if the checkpoints in the directory of a run that begins are of another
-    network or vocabulary or were trained on other files, or if `best/` is of another run."""
-    from xlnet.engine import checkpoint
+    """Raises UserError unless a run may begin or resume in its directory.
 
-    newest = checkpoint.newest(now.directory)
+    If the directory has checkpoints, the run resumes: they must be of the same network and
+    vocabulary, and trained on the same files. If it has none, it must not have `best/` of another
+    run.
+
+    Args:
+      now: the document of the run, not yet written.
+      config: the architecture of the run.
+      tokenizer: the vocabulary of the run.
+      allow_changes: whether other files are only noted.
+    """
+    from xlnet.engine import checkpoint  # imports TensorFlow
+
+    newest = checkpoint.newest(now.directory)  # a prefix; None: no checkpoint
     if newest:
         check_weights(newest, config, tokenizer, "model_dir")
         before = read(now.directory)
@@ -348,33 +381,33 @@ def check_resumed(
 
 
 def differences(before: RunDocument, now: RunDocument) -> list[str]:
-    """In words, which files (`_CONTENT`) have other content than those that a run was trained on.
-    Files that only one of the two has read are not compared."""
-    found = []
-    for name, what in _CONTENT.items():
-        was, mine = before.digests.get(name), now.digests.get(name)
-        if was and mine and was != mine:
-            found.append(f"{what} have other content")
-    return found
+    """In words, the files (`_CONTENT`) whose content differs between the run of `before` and that
+    of `now`. Files that only one of the two has read are not compared."""
+    different = []
+    for key, file_names in _CONTENT.items():
+        was, is_now = before.digests.get(key), now.digests.get(key)
+        if was and is_now and was != is_now:
+            different.append(f"{file_names} have other content")
+    return different
 
 
 def check_host(now: RunDocument) -> None:
-    """Compares `now`, a host's document of pretraining, with the first host's, once that is
-    written; a UserError if a setting differs on which the steps or the checkpoints of all hosts
-    depend."""
+    """Raises UserError if this host's pretraining, of which `now` is the document, has other files
+    or other settings, of those that belong to a run or model, than that of the first host: all
+    hosts make the same steps and checkpoints. Nothing is compared before the first host has written
+    its document."""
     first = read(now.directory)
     if not first:
         return
     different = differences(first, now)
     for group in (PretrainingSettings, NetworkSettings, OptimizationSettings):
         for field in dataclasses.fields(group):
-            was, mine = first.value_of(field), now.value_of(field)
-            if (
-                field.metadata["belongs_to"]
-                and field.name not in _FILES
-                and was != mine
-            ):
-                different.append(f"{field.name} is {mine}, not {was}")
+            # `differences` has compared files by content: their paths may differ between hosts.
+            if not field.metadata["belongs_to"] or field.name in _FILES:
+                continue
+            expected, mine = first.value_of(field), now.value_of(field)
+            if mine != expected:
+                different.append(f"{field.name} is {mine}, not {expected}")
     if different:
         raise wrong(
             "this host", "; ".join(different), "the same command as on the first one"
@@ -387,20 +420,28 @@ def check_host(now: RunDocument) -> None:
 def check_weights(
     prefix: str, config: XLNetConfig, tokenizer: Tokenizer, flag: str
 ) -> None:
-    """Compares with the architecture and the vocabulary next to a checkpoint, if they are there; a
-    UserError that names `flag` if they are others, or text was cleaned in another way."""
-    from xlnet.engine import checkpoint
+    """Raises UserError if the files next to a checkpoint say that its weights have another
+    architecture or vocabulary, or that text was cleaned in another way.
+
+    Args:
+      prefix: the path of the checkpoint without ".index".
+      config: the architecture that is expected.
+      tokenizer: the vocabulary that is expected.
+      flag: the flag that names the checkpoint, for the error about the vocabulary.
+    """
+    from xlnet.engine import checkpoint  # imports TensorFlow
 
     checkpoint.check_config(prefix, config)
     check_vocabulary(os.path.dirname(prefix), tokenizer, flag)
 
 
 def check_vocabulary(directory: str, tokenizer: Tokenizer, flag: str) -> None:
-    """Raises UserError that names `flag` unless weights in `directory` were trained with this
-    vocabulary, or neither their document nor a file says it."""
+    """Raises UserError if the weights in `directory` were trained with another vocabulary, or with
+    text cleaned in another way; `flag`, which names the weights, is in the error. What neither
+    their document nor a vocabulary next to them says is not compared."""
     path, run = os.path.join(directory, SPIECE_NAME), read(directory)
     text = dict(run.text) if run else {}
-    if not text and os.path.exists(path):  # of released weights
+    if not text and os.path.exists(path):  # released weights have no document
         text["spiece_sha256"] = files.sha256(path)
     for name, now in text_of(tokenizer).items():
         was = text.get(name, now)

@@ -143,7 +143,7 @@ def check_value(
 
     Args:
       field: the setting.
-      value: its value, not None.
+      value: its value; None is an error, too.
       source: where the value is from, such as a file; the error begins with it. "": not said.
     """
     where = f"{source}: {field.name}" if source else field.name
