@@ -19,14 +19,23 @@ from xlnet.settings.training import JOURNAL_NAME, OptimizationSettings
 from xlnet.support.errors import wrong
 from xlnet.tasks import known
 
-# Of a model that is only pretrained: that of its pretraining [tokens].
+# Of a text for a model that is only pretrained [tokens], as in the pretraining of the paper.
 MAX_SEQ_LENGTH = 512
 
 
 @dataclasses.dataclass(frozen=True)
 class LoadedModel:
-    """A trained model without its weights, which are in the checkpoint `prefix`; tuned: None for a
-    model that is only pretrained, on `objective`; run: None for a released one."""
+    """A trained model without its weights.
+
+    Attributes:
+      prefix: the path of the checkpoint that has the weights, without ".index".
+      config: the architecture.
+      tokenizer: the vocabulary, and how text is cleaned for it.
+      network: how the network is run.
+      tuned: what the model is fine-tuned for; None: it is only pretrained.
+      objective: of a model that is only pretrained, that of its pretraining; else "permutation".
+      document: of the run that trained it; None for released weights.
+    """
 
     prefix: str
     config: XLNetConfig
@@ -34,23 +43,24 @@ class LoadedModel:
     network: NetworkSettings
     tuned: FineTunedTask | None
     objective: str
-    run: RunDocument | None
+    document: RunDocument | None
 
     @property
     def max_seq_length(self) -> int:
-        """Tokens of a text, special ones included."""
+        """The most tokens of a text, with its special tokens."""
         return self.tuned.settings.max_seq_length if self.tuned else MAX_SEQ_LENGTH
 
     @property
     def attn_type(self) -> str:
-        """That of the network as it was trained: "uni" of a causal one; fine-tuning is "bi"."""
+        """Whom a token sees, as in training: "uni", only earlier tokens, if the objective is
+        causal; else "bi", also later ones."""
         return "uni" if self.objective == "causal" else "bi"
 
     @property
     def tokens_before(self) -> int | None:
-        """How many tokens before its own each token sees, as it was trained; None: all. Those of a
-        causal network with `same_length` are as many as its memory had."""
-        resolved = self.run.resolved if self.run else {}
+        """How many of the tokens before it each token sees, as in training; None: all. A causal
+        network with `same_length` sees as many as its memory had."""
+        resolved = self.document.resolved if self.document else {}
         is_same_length = self.objective == "causal" and resolved.get("same_length")
         return resolved.get("mem_len") if is_same_length else None
 
@@ -62,41 +72,49 @@ def read(
     spiece_model_file: str | None = None,
     network: NetworkSettings | None = None,
 ) -> LoadedModel:
-    """Reads all of a model but its weights; raises UserError where a file is missing or damaged,
-    or does not fit the others.
+    """Reads all of a model but its weights.
 
-    path: a model directory, a directory with a released checkpoint, or a checkpoint prefix. The
-    architecture and the vocabulary are the files next to the checkpoint unless others are given. Of
-    a model directory the checkpoint in `best/` is taken if it is there, or else the newest.
+    Args:
+      path: a model directory, of which the checkpoint in `best/` is taken if there is one, or else
+        the newest; a directory with a released checkpoint; or a checkpoint prefix.
+      model_config_path: the file of the architecture; None: the one next to the checkpoint.
+      spiece_model_file: the vocabulary; None: the one next to the checkpoint.
+      network: how the network is run; None: by the defaults.
+
+    Raises:
+      UserError: a file is missing or damaged, or does not fit the others.
     """
     network = network or NetworkSettings()
+    network.check()
     given: dict[str, Any] = dict(
         model_dir=path,
         model_config_path=model_config_path,
         spiece_model_file=spiece_model_file or "",
     )
-    network.check()
     settings: Any = TaskSettings(do_predict=True, **given)
     settings.check()
 
     # Find the checkpoint. Its other files are next to it: `best/` has copies of them.
-    found = best_checkpoint.best_or_newest(path) if os.path.isdir(path) else None
-    prefix = found or checkpoint.resolve(path, "model_dir")
+    prefix = best_checkpoint.best_or_newest(path) if os.path.isdir(path) else None
+    if prefix is None:  # not the directory of a run
+        prefix = checkpoint.resolve(path, "model_dir")
     home = os.path.dirname(prefix) or "."
-    run = run_document.read(home)
-    trained = run if run and run.task is not None else None
+    document = run_document.read(home)
+    finetuned = document if document and document.task is not None else None
 
-    # The settings, the architecture and the vocabulary that hold. A released model has the default
-    # objective.
+    # The settings that hold: a document has them for a fine-tuned model, and the objective of a
+    # pretrained one. A released model has the default objective.
     pretrained_on = ObjectiveSettings()
-    if trained:
+    if finetuned:
         given["model_dir"] = home
-        with run_document.malformed_as_user_error(trained.path):
-            settings, network = _inherited(trained, network, given)
-    elif run:
+        with run_document.malformed_as_user_error(finetuned.path):
+            settings, network = _settings_to_predict(finetuned, network, given)
+    elif document:
         (network, pretrained_on), _ = run_document.inherit(
-            (network, pretrained_on), (), run, of_run=False
+            (network, pretrained_on), (), document, of_run=False
         )
+
+    # The architecture and the vocabulary, which must fit the weights.
     settings = task_settings.with_own_files(settings, home)
     for name, file in task_settings.OWN_FILES.items():
         if not getattr(settings, name):
@@ -107,31 +125,38 @@ def read(
 
     # The task, which must be what the weights were trained for.
     tuned = None
-    if trained:
-        with run_document.malformed_as_user_error(trained.path):
-            task = task_settings.task_of_run(settings, trained)
+    if finetuned:
+        with run_document.malformed_as_user_error(finetuned.path):
+            task = task_settings.task_of_run(settings, finetuned)
             task_settings.check_trained_for(home, settings, task)
         tuned = FineTunedTask(task, settings)
     objective = pretrained_on.objective
-    return LoadedModel(prefix, config, tokenizer, network, tuned, objective, run)
+    return LoadedModel(prefix, config, tokenizer, network, tuned, objective, document)
 
 
-def _inherited(
-    run: RunDocument, network: NetworkSettings, given: dict[str, Any]
+def _settings_to_predict(
+    document: RunDocument, network: NetworkSettings, given: dict[str, Any]
 ) -> tuple[FineTuningSettings, NetworkSettings]:
-    """The settings of a run that predicts with a fine-tuned model: those of its document `run`, and
-    the values in `given`."""
-    # A file from a stranger: only what is checked here and by `inherited_settings` is used.
-    stored = run.task or {}
-    its_type, labels = known.type_of(stored, run.path), stored["labels"]
-    are_names = isinstance(labels, list) and {type(each) for each in labels} == {str}
-    if its_type.has_labels and not are_names:
-        raise wrong(f"{run.path}: labels", repr(labels), "a list of names")
-    group = task_settings.group_of(run)
+    """The settings of a run that predicts with a fine-tuned model.
+
+    Args:
+      document: of the run that trained the model; what is not given is inherited from it.
+      network: how the network is run, as given or by the defaults.
+      given: settings of the task by name; None or "": not given.
+    """
+    # The document may be from a stranger: only what is checked here and by `inherited_settings` is
+    # used.
+    stored = document.task or {}
+    task_type, labels = known.type_of(stored, document.path), stored["labels"]
+    are_names = isinstance(labels, list) and {type(label) for label in labels} == {str}
+    if task_type.has_labels and not are_names:
+        raise wrong(f"{document.path}: labels", repr(labels), "a list of names")
+    group = task_settings.group_of(document)
+    # The texts come from the caller. "-" is in place of a file, so that no data_dir is required.
     settings = group(do_predict=True, predict_file="-", **given)
     names = [name for name, value in given.items() if value]
     settings, network, _ = task_settings.inherited_settings(
-        settings, network, OptimizationSettings(), names, run
+        settings, network, OptimizationSettings(), names, document
     )
     return settings, network
 
@@ -144,5 +169,5 @@ def read_curve(model_dir: str) -> list[dict[str, float]]:
     curve = []
     with open(path, newline="", encoding="utf-8") as f:
         for row in csv.DictReader(f):
-            curve.append({name: float(x) for name, x in row.items()})
+            curve.append({column: float(number) for column, number in row.items()})
     return curve

@@ -273,14 +273,14 @@ def absolute(paths: str) -> str:
 
 
 def inherit(
-    groups: Groups, given: Collection[str], run: RunDocument, *, of_run: bool
+    groups: Groups, given: Collection[str], document: RunDocument, *, of_run: bool
 ) -> tuple[Groups, list[str]]:
     """The settings of a command on the weights of a run: those that are not given are the run's.
 
     Args:
       groups: groups of settings, as given or with their defaults.
       given: the names of the settings that the user gave, also those given as their default.
-      run: the document next to the weights.
+      document: of the run that trained the weights.
       of_run: whether the settings that belong to the run are inherited, too; else only those that
         belong to the model.
 
@@ -294,7 +294,7 @@ def inherit(
     if given & set(_TASK_FILES):  # the run's files are not mixed with given ones
         given |= set(_TASK_FILES)
     inherits = {"model"}
-    if of_run and run.program:  # without a program the weights are not from a run
+    if of_run and document.program:  # without a program the weights are not from a run
         inherits.add("run")
     new_groups, different = [], []
     for group in groups:
@@ -303,14 +303,19 @@ def inherit(
             name = field.name
             if field.metadata["belongs_to"] not in inherits:
                 continue
-            was, now = run.value_of(field), _stored_value(group, name)
+            was, now = document.value_of(field), _stored_value(group, name)
+            other = field.metadata[
+                "instead_of"
+            ]  # epochs of train_steps; None: no other
+            # A given value is compared with that of the run. A value that is not given is taken
+            # from the run if the run has one.
             if name in given:
                 if was != now and name not in _MAY_CHANGE:
                     different.append(
                         f"{name} was {_in_words(was)}, is {_in_words(now)}"
                     )
-            elif name in run.resolved and field.metadata["instead_of"] not in given:
-                check_value(field, was, run.path)
+            elif name in document.resolved and other not in given:
+                check_value(field, was, document.path)
                 inherited[name] = was
         new_groups.append(dataclasses.replace(group, **inherited))
     return cast(Groups, tuple(new_groups)), different
@@ -321,12 +326,14 @@ def _in_words(value: Any) -> str:
     return "not given" if value is None else str(value)
 
 
-def refuse(run: RunDocument, different: Sequence[str], allow_changes: bool) -> None:
+def refuse(
+    document: RunDocument, different: Sequence[str], allow_changes: bool
+) -> None:
     """Raises UserError if settings or files differ from those of a run that resumes; logs a note
     instead if `allow_changes`.
 
     Args:
-      run: the document of the run.
+      document: of the run.
       different: the differences, each in words.
       allow_changes: the setting of this name.
     """
@@ -334,7 +341,7 @@ def refuse(run: RunDocument, different: Sequence[str], allow_changes: bool) -> N
         return
     listed = "; ".join(different)
     if not allow_changes:
-        where = f"model_dir: the run in {run.directory or '.'}"
+        where = f"model_dir: the run in {document.directory or '.'}"
         expected = "those of the run, or another model_dir"
         raise wrong(where, f"other settings: {listed}", expected, "--allow_changes")
     _log.info("note: settings changed: %s", listed)
@@ -439,8 +446,9 @@ def check_vocabulary(directory: str, tokenizer: Tokenizer, flag: str) -> None:
     """Raises UserError if the weights in `directory` were trained with another vocabulary, or with
     text cleaned in another way; `flag`, which names the weights, is in the error. What neither
     their document nor a vocabulary next to them says is not compared."""
-    path, run = os.path.join(directory, SPIECE_NAME), read(directory)
-    text = dict(run.text) if run else {}
+    path = os.path.join(directory, SPIECE_NAME)
+    document = read(directory)
+    text = dict(document.text) if document else {}
     if not text and os.path.exists(path):  # released weights have no document
         text["spiece_sha256"] = files.sha256(path)
     for name, now in text_of(tokenizer).items():

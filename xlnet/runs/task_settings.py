@@ -27,9 +27,10 @@ from xlnet.tasks.contract import Task
 
 _log = logging.getLogger(__name__)
 
+# Settings of files that a model has next to its weights, and the names of these files.
 OWN_FILES = {"model_config_path": CONFIG_NAME, "spiece_model_file": SPIECE_NAME}
 
-# Entries of the section `task` that the weights depend on.
+# Keys of the section `task` of a document on which the meaning of the weights depends.
 _OF_WEIGHTS = ("task", "kind", "labels", "head", "summary_type", "use_summ_proj")
 
 AnySettings = TypeVar("AnySettings", bound=TaskSettings)
@@ -54,16 +55,17 @@ class FineTunedTask:
         settings = self.settings
         return encoding.Layout(
             settings.max_seq_length,
-            bool(self.task.columns.choices),  # only the text is cut
-            settings.long_document,
+            # Of a text with one of its choices, the text is cut.
+            cut_first=bool(self.task.columns.choices),
+            long_document=settings.long_document,
         )
 
-    def features(self, is_training: bool) -> tuple:
-        """The `record_files.Feature`s of a record."""
+    def features(self, is_training: bool) -> tuple[record_files.Feature, ...]:
+        """The features of a record: name, shape and dtype of each."""
         length = self.settings.max_seq_length
-        return record_files.finetuning_features(
-            length, self.task.features(length), self.task.num_choices(is_training)
-        )
+        of_task = self.task.features(length)
+        num_choices = self.task.num_choices(is_training)
+        return record_files.finetuning_features(length, of_task, num_choices)
 
 
 # ---- where a model is
@@ -71,23 +73,25 @@ class FineTunedTask:
 
 def read_model(model_dir: str) -> RunDocument | None:
     """The document of the fine-tuned model in a directory, or in its `best` if only that has
-    weights; None if there is none."""
-    # A directory that was copied to predict may have `best` alone. A run that failed before its
-    # first checkpoint leaves a document, but nothing resumes.
+    weights; None if neither has weights, or the weights are not those of a fine-tuned model."""
+    # A directory that was copied to predict may have `best` alone. A document without weights is
+    # left out: a run that failed before its first checkpoint leaves one, but nothing resumes.
     for home in (model_dir, os.path.join(model_dir, BEST)):
         if run_document.weights_in(home):
-            found = run_document.read(home)
-            return found if found and found.task is not None else None
+            document = run_document.read(home)
+            if document and document.task is not None:
+                return document
+            return None
     return None
 
 
 def group_of(document: RunDocument) -> Any:
-    """The class of the settings of the program that trained a model, of `FineTuningSettings`."""
-    trained = known.type_of(document.task or {}, document.path)
+    """The class of settings, one of `FineTuningSettings`, of the program that trained a model."""
+    task_type = known.type_of(document.task or {}, document.path)
     for group in get_args(FineTuningSettings):
-        if group.program == trained.program:
+        if group.program == task_type.program:
             return group
-    raise AssertionError(trained.program)
+    raise AssertionError(task_type.program)
 
 
 # ---- the settings of a run
@@ -109,8 +113,11 @@ def inherited_settings(
       settings: as given, or their defaults, like the next two.
       network: how the network is run.
       optimization: of the optimizer.
-      given: names of the settings that the user gave, at any value.
-      document: of the model in `model_dir`, as of `read_model`.
+      given: the names of the settings that the user gave, also those given as their default.
+      document: of the fine-tuned model in `model_dir`, by `read_model`; None: there is none.
+
+    Returns:
+      `settings`, `network` and `optimization` with the inherited values.
 
     Raises:
       UserError: a given setting contradicts the model, without `allow_changes`.
@@ -119,11 +126,12 @@ def inherited_settings(
     if document:
         with run_document.malformed_as_user_error(document.path):
             _check_program(settings, given, document)
-            # A training goes on as it began. An evaluation of the files that the run was begun
-            # with reads and divides them as the run did.
+            # A training resumes its run, and inherits what belongs to the run, too. So does an
+            # evaluation of the run's own files: it reads and divides them as the run did.
             reads_files_of_run = settings.needs_data_dir and not settings.data_dir
             of_run = settings.do_train or reads_files_of_run
-            # A training chooses its threshold itself; what predicts has the chosen one.
+            # Training may have chosen a threshold. A command that only predicts inherits it, unless
+            # the user of the run gave one.
             chosen = (document.task or {}).get("threshold")
             if chosen is not None and not settings.do_train:
                 resolved = {"predict_threshold": chosen, **document.resolved}
@@ -142,26 +150,29 @@ def inherited_settings(
     if settings.init_checkpoint:
         start = files.directory_of(settings.init_checkpoint)
         settings = with_own_files(settings, start)
-        # The weights were trained with a limit of distances (`clamp_len`), which they keep.
+        # A new run keeps the limit of distances (`clamp_len`) with which its initial weights were
+        # trained.
         of_start = None if document else run_document.read(start)
         if of_start:
             (network,), _ = run_document.inherit(
                 (network,), given, of_start, of_run=False
             )
-    # Settings that no file has must be given, or have a default.
+    # By now, each of these is given, inherited or the name of a file.
     require(settings, "task_name", "spiece_model_file", "model_config_path")
     if settings.needs_data_dir:
         require(settings, "data_dir")
     return settings, network, optimization
 
 
-def _check_form_to_predict(asked: TaskSettings, settings: TaskSettings) -> None:
-    """Raises UserError where a file to predict would be read in the form that `settings` inherited
-    from the run, not in that which the command asked for."""
+def _check_form_to_predict(asked: TaskSettings, inherited: TaskSettings) -> None:
+    """Raises UserError where a file to predict would be read in another form than the command asks
+    for. asked: the settings of the command; inherited: the same with those of the run."""
+    if not asked.predict_file:
+        return
     for field in dataclasses.fields(FormSettings):
         name = field.name
-        value = getattr(settings, name)
-        if asked.predict_file and value != getattr(asked, name):
+        value = getattr(inherited, name)
+        if value != getattr(asked, name):
             found = f"{name} '{value}' of the files that the model was trained on"
             expected = "the form of this file, or a command for it alone"
             raise wrong("predict_file", found, expected, f"--{name}")
@@ -170,31 +181,37 @@ def _check_form_to_predict(asked: TaskSettings, settings: TaskSettings) -> None:
 def _check_program(
     settings: TaskSettings, given: Collection[str], document: RunDocument
 ) -> None:
-    """Raises UserError if a model is one of another program, or of another task."""
-    path, task = document.path, document.task or {}
-    trained = known.type_of(task, path)
-    if trained.program != settings.program:
-        found = f"the model of {path}, trained with {trained.program}"
+    """Raises UserError if a model was trained with another program than that of `settings`, or on
+    another task than a given `task_name`."""
+    path, stored = document.path, document.task or {}
+    task_type = known.type_of(stored, path)
+    if task_type.program != settings.program:
+        found = f"the model of {path}, trained with {task_type.program}"
         raise wrong("model_dir", found, f"one of {settings.program}")
     if "task_name" not in given:
         return
-    asked = known.CUSTOM
+    wanted = known.CUSTOM
     if known.canonical_name(settings.task_name) != known.CUSTOM:
+        task = known.find_task(settings.task_name)
         # Some tasks are predicted by the model of another one.
-        published = known.find_task(settings.task_name)
-        asked = published.published.trained_as or published.name
-    if asked != task["task"]:
-        raise wrong(f"model_dir: {path}: task", task["task"], asked, "--task_name")
+        wanted = task.published.trained_as or task.name
+    if wanted != stored["task"]:
+        raise wrong(f"model_dir: {path}: task", stored["task"], wanted, "--task_name")
 
 
 def _check_directory(settings: TaskSettings) -> None:
-    """Raises UserError where `model_dir`, which has no fine-tuned model, has nothing to predict
-    with, or weights from which no training resumes; else the error would be about a missing task or
-    vocabulary. Converted weights may have an output layer to predict with."""
+    """Raises UserError if the command cannot begin in `model_dir`, where `read_model` has found no
+    fine-tuned model: it has weights of pretraining; it has none, and the command does not train; or
+    it has none, and there is no initial checkpoint where one is named or was meant.
+
+    Later checks would find this, too, but speak of a missing task or vocabulary.
+    """
     if run_document.weights_in(settings.model_dir):
         document = run_document.read(settings.model_dir)
+        # Checkpoints without a document may be fine-tuned ones of the original implementation.
         if document is None or document.task is not None:
             return
+        # Converted weights, of no program, may have an output layer to predict with.
         if document.program or settings.do_train:
             found = f"a pretrained model, by {document.path}"
             expected = "a fine-tuned one; to fine-tune it, give it as init_checkpoint"
@@ -206,7 +223,6 @@ def _check_directory(settings: TaskSettings) -> None:
     if not settings.init_checkpoint:
         run_document.refuse_released(settings.model_dir)
         return
-    # Else the error would be about files that are missing next to it.
     start = files.directory_of(settings.init_checkpoint)
     if not glob.glob(os.path.join(glob.escape(start), "*.index")):
         found = f"no checkpoint {settings.init_checkpoint}"
@@ -214,28 +230,37 @@ def _check_directory(settings: TaskSettings) -> None:
 
 
 def with_own_files(settings: AnySettings, home: str) -> AnySettings:
-    """The settings with the model's vocabulary and architecture, unless others are given."""
-    own: dict[str, Any] = {}
+    """The settings with the vocabulary and the architecture next to the weights in the directory
+    `home`, unless others are given."""
+    paths: dict[str, Any] = {}
     for name, file in OWN_FILES.items():
         path = os.path.join(home, file)
         if not getattr(settings, name) and os.path.exists(path):
-            own[name] = path
-    return dataclasses.replace(settings, **own)
+            paths[name] = path
+    return dataclasses.replace(settings, **paths)
 
 
 def require(settings: TaskSettings, *names: str) -> None:
-    """Raises MissingFlag if one of the settings `names` has no value."""
+    """Raises MissingFlag if one of the settings `names` is None or ""."""
     for name in names:
         if not getattr(settings, name):
-            what = settings.__dataclass_fields__[name].metadata["help"]
-            raise MissingFlag(f"flag --{name} is required: {what}")
+            meaning = settings.__dataclass_fields__[name].metadata["help"]
+            raise MissingFlag(f"flag --{name} is required: {meaning}")
 
 
 def read_vocabulary(
     settings: TaskSettings, config: XLNetConfig, weights: Mapping[str, str]
 ) -> Tokenizer:
-    """The tokenizer of `spiece_model_file`. Raises UserError unless it is that of `weights`, their
-    directories by the flags that give them, and has as many pieces as the network."""
+    """The tokenizer of `spiece_model_file`.
+
+    Args:
+      settings: as they are resolved.
+      config: the architecture.
+      weights: the directories of weights that are used, by the flag that names each.
+
+    Raises:
+      UserError: it is not the vocabulary of the weights, or has not as many pieces as the network.
+    """
     tokenizer = Tokenizer(
         settings.spiece_model_file,
         settings.uncased,
@@ -255,28 +280,32 @@ def read_vocabulary(
 
 
 def task_of_run(settings: FineTuningSettings, document: RunDocument | None) -> Task:
-    """Returns the `Task` of resolved settings, and of the model that is there.
+    """Returns the `Task` of a run.
 
-    Without training, own files have the labels of the model: its directory and one file are enough
-    to predict. The one file that it was trained on has the dev split that training held out.
+    Args:
+      settings: as they are resolved.
+      document: of the model in `model_dir`; None: there is none. Without training, the task has its
+        labels, so that the directory and one file are enough to predict.
     """
     if not document:
         return known.resolve_task(settings)
     stored = document.task or {}
     with run_document.malformed_as_user_error(document.path):
+        # The file that the model was trained on is divided as in training: the examples of "dev"
+        # are those that were held out.
         if settings.dev_share is None and _is_train_file(settings, document):
             settings = dataclasses.replace(settings, dev_share=stored.get("dev_share"))
         return known.resolve_task(settings, stored)
 
 
 def _is_train_file(settings: TaskSettings, document: RunDocument) -> bool:
-    """Whether `data_dir` is the one file that a model was trained on: by its path, as rows may have
-    been added, or by its content."""
+    """Whether a command that does not train has as `data_dir` the one file that the model was
+    trained on: by its path, as rows may have been added, or by its content."""
     if settings.do_train or not os.path.isfile(settings.data_dir):
         return False
     resolved = document.resolved
-    trained = resolved.get("train_file") or resolved.get("data_dir") or ""
-    if os.path.exists(trained) and os.path.samefile(trained, settings.data_dir):
+    trained_on = resolved.get("train_file") or resolved.get("data_dir") or ""
+    if os.path.exists(trained_on) and os.path.samefile(trained_on, settings.data_dir):
         return True
     return document.digests.get("train") == [files.digest_of(settings.data_dir)]
 
@@ -303,12 +332,12 @@ def document_of(
     task: Task,
     tokenizer: Tokenizer,
 ) -> RunDocument:
-    """The document of a model that no run of ours has trained, or not yet: `program` is None, and
-    `resolved` has what belongs to the model alone."""
+    """The document of a fine-tuned model that no run of ours has trained, or not yet: `program` is
+    None, and `resolved` has only what belongs to the model."""
     document = RunDocument(
         run_document.path_in(settings.model_dir),
-        None,
-        run_document.values_of((settings, network)),
+        program=None,
+        resolved=run_document.values_of((settings, network)),
         task=describe_task(settings, task),
         text=run_document.text_of(tokenizer),
     )
@@ -322,19 +351,21 @@ def check_trained_for(model_dir: str, settings: FineTuningSettings, task: Task) 
     The original implementation writes no `run.json`: its checkpoints are used if they have the
     output layer, but training does not continue from them.
     """
-    from xlnet.engine import checkpoint
+    from xlnet.engine import checkpoint  # imports TensorFlow
 
-    newest = checkpoint.newest(model_dir)
+    newest = checkpoint.newest(model_dir)  # a prefix; None: no checkpoint
     if not newest:
         return
     document, wanted = run_document.read(model_dir), describe_task(settings, task)
     if document and document.task is not None:
-        for name in _OF_WEIGHTS:
-            was, now = document.task.get(name), wanted[name]
+        for key in _OF_WEIGHTS:
+            was, now = document.task.get(key), wanted[key]
             if was != now:
                 where = f"model_dir: {document.path}"
-                raise wrong(where, f"{name} {was}", f"{name} {now}")
+                raise wrong(where, f"{key} {was}", f"{key} {now}")
         return
+    # No document says the task, so the names of the variables must. Some output layers are in the
+    # scope "model" of the network, some are next to it.
     layer = wanted["head"] + "/"
     names = [name.removeprefix("model/") for name in checkpoint.names(newest)]
     has_layer = any(name.startswith(layer) for name in names)
@@ -342,18 +373,19 @@ def check_trained_for(model_dir: str, settings: FineTuningSettings, task: Task) 
         found = f"no {RUN_NAME} with a task in {model_dir}, which has checkpoints"
         expected = f"those of {settings.program}"
         raise wrong("model_dir", found, expected, "--init_checkpoint to start from")
-    what = "task, vocabulary and settings are those given"
-    _log.info("note: %s has no %s: %s", model_dir, RUN_NAME, what)
+    assumed = "task, vocabulary and settings are those given"
+    _log.info("note: %s has no %s: %s", model_dir, RUN_NAME, assumed)
 
 
 def check_start(settings: FineTuningSettings, task: Task) -> None:
-    """Raises UserError if the output layer of `init_checkpoint` is that of this run, but for other
-    labels, or in another order."""
-    if task.columns.choices:  # one output scores each answer, whatever the labels are
+    """Raises UserError if `init_checkpoint` has an output layer of the same name as this run, but
+    with other labels, or labels in another order: training would start from it."""
+    if task.columns.choices:  # one output scores each choice, whatever the labels are
         return
     document = run_document.read(files.directory_of(settings.init_checkpoint or ""))
-    stored = document.task if document and document.task else {}
-    wanted = describe_task(settings, task)
+    if not document or not document.task:
+        return
+    stored, wanted = document.task, describe_task(settings, task)
     before, now = stored.get("labels"), wanted["labels"]
     if stored.get("head") == wanted["head"] and before != now:
         where = f"init_checkpoint: labels of the output layer {wanted['head']}"
