@@ -12,7 +12,6 @@ MIN_SEQ_LENGTH = 4  # <sep> <sep> <cls> of a pair of texts, and one token of tex
 # <sep> <sep> <cls> of a paragraph's window with its question.
 QUESTION_SPECIAL_TOKENS = 3
 
-_THRESHOLD = 0.5  # of a label's probability
 # The column of programs without a setting of it; the cast widens the type for those with one.
 _NO_COLUMN = cast(Optional[str], None)
 
@@ -289,8 +288,8 @@ class TaskSettings(
 
     @property
     def threshold(self) -> float:
-        """`predict_threshold`, or 0.5 if it is not given: a probability."""
-        return _THRESHOLD if self.predict_threshold is None else self.predict_threshold
+        """`predict_threshold`, a probability; 0.5 if it is not given."""
+        return 0.5 if self.predict_threshold is None else self.predict_threshold
 
     @property
     def named_files(self) -> dict[str, str]:

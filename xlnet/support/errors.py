@@ -11,8 +11,8 @@ from typing import Any
 class UserError(ValueError):
     """Bad input: one line that names the file, flag or row, what was found and what was expected.
 
-    Entry points print it without a traceback and exit with `status`. With `ends_at_once` they exit
-    without clean-up, as a thread may be left in TensorFlow, which aborts a program that is ending.
+    Entry points print it without a traceback and exit with `status`. If `ends_at_once`, they exit
+    without clean-up: a thread may still be in TensorFlow, which aborts a program that cleans up.
     """
 
     status = 1
@@ -38,24 +38,26 @@ def wrong(where: str, found: object, expected: str, flag: str = "") -> UserError
 
     Args:
       where: the file and line, the flag or the field.
-      found: what is there, as it is shown: `repr` of a text, a number.
-      expected: what should be there.
-      flag: the flag that changes it; "": none.
+      found: what is there, in words, or as a value that is shown by `str`.
+      expected: what should be there, in words.
+      flag: the flag that changes it, or another remedy; "": none.
 
     Returns:
-      an error to raise: `data.csv:7: found 'x', expected a number; --label_column`.
+      an error to raise, such as `data.csv:7: found 'x', expected a number; --label_column`.
     """
     remedy = f"; {flag}" if flag else ""
     return UserError(f"{where}: found {found}, expected {expected}{remedy}")
 
 
 def escape_control_characters(text: str, kept: str = "") -> str:
-    """A text that is safe for a terminal: characters that are not printable, except `kept`, are
-    escaped as Python does. Errors quote files, whose bytes must not control the terminal."""
+    """A text that is safe for a terminal: characters that are not printable, except those in
+    `kept`, are escaped as Python does. Errors quote files, whose bytes must not control the
+    terminal."""
     safe = ""
     for character in text:
-        is_shown = character.isprintable() or character in kept
-        safe += character if is_shown else repr(character)[1:-1]
+        is_safe = character.isprintable() or character in kept
+        # `repr` has quotation marks around the escape.
+        safe += character if is_safe else repr(character)[1:-1]
     return safe
 
 
@@ -63,7 +65,7 @@ def escape_control_characters(text: str, kept: str = "") -> str:
 #
 # `cli.command` has `translated_errors` around every program; the library uses it where it knows
 # more than the error says, such as which records are being read. Errors without a case keep their
-# traceback, but for those of the operating system, of which the text is shown. TensorFlow is not
+# traceback, except those of the operating system, of which `cli` shows the text. TensorFlow is not
 # imported: classes are known by name.
 
 
@@ -73,11 +75,13 @@ _LESS_MEMORY = (
     "--eval_batch_size, a shorter --max_seq_length or --mem_len"
 )
 
-# Known failures: classes of the error or of its bases, by name ("OpError": any that TensorFlow
-# raises from a graph); what is searched in its reason; and the message.
-#
-# The message may hold {reason}; {file}, which the error names; the pattern's named groups; and what
-# `translated_errors` was given. Without a value for each the case does not apply.
+# Known failures, of which the first that applies is taken. Each has:
+# - classes by name, one of which is that of the error or of its bases ("OpError": any error that
+#   TensorFlow raises from a graph);
+# - a pattern that is searched in the error's `reason`; "" matches any;
+# - the message. It may have {reason}; {file}, which the error names; the named groups of the
+#   pattern; and the arguments of `translated_errors`. If one of its fields has no value, the case
+#   does not apply.
 _CASES = (
     (("OpError",), r"UserError: (?P<said>.+)", "{said}"),  # raised inside of the graph
     (
@@ -120,9 +124,9 @@ _CASES = (
 
 @contextlib.contextmanager
 def translated_errors(**known: Any) -> Iterator[None]:
-    """Turns a known failure into a `UserError` of one line.
+    """Turns a known failure of the block (`_CASES`) into a `UserError` of one line.
 
-    `known` are values for the lines of cases: `records`, the path of the records being read;
+    `known` are values for fields of the messages: `records`, the path of the records being read;
     `model_dir`, of the run; `fewer`, how to use fewer processes; `file`, if the error names none.
     """
     try:
@@ -130,13 +134,14 @@ def translated_errors(**known: Any) -> Iterator[None]:
     except UserError:
         raise
     except Exception as e:
-        line = _in_one_line(e, **known)
-        if line is None:
+        message = _known_message(e, **known)
+        if message is None:
             raise
-        raise UserError(line) from e
+        raise UserError(message) from e
 
 
-# Errors of libraries at a file that is damaged, or another one; "error" is that of zlib.
+# Classes of the errors that libraries raise at a file that is damaged or of another form; "error"
+# is that of zlib. Others, such as AttributeError, are bugs and keep their traceback.
 _UNREADABLE = {
     "OpError",
     "OSError",
@@ -151,7 +156,8 @@ _UNREADABLE = {
 
 @contextlib.contextmanager
 def reading(what: str, remedy: str) -> Iterator[None]:
-    """Like `translated_errors`; any other failure to read the file `what` becomes a `UserError`."""
+    """As `translated_errors`, around a block that reads a file. Other failures to read it become a
+    `UserError`, too. what: the file, as errors name it; remedy: the end of the error."""
     try:
         with translated_errors(file=what):
             yield
@@ -163,28 +169,29 @@ def reading(what: str, remedy: str) -> Iterator[None]:
         raise UserError(f"{what} cannot be read: {reason(e)}; {remedy}") from e
 
 
-def _in_one_line(error: Exception, **known: Any) -> str | None:
-    """The message for an error; None if it is not a known case."""
+def _known_message(error: Exception, **known: Any) -> str | None:
+    """The message of the first of `_CASES` that applies to an error; None if none does. known: as
+    of `translated_errors`."""
     why = reason(error)
-    for classes, pattern, line in _CASES:
-        found = re.search(pattern, why)
-        if not found or not _classes(error) & set(classes):
+    for classes, pattern, message in _CASES:
+        match = re.search(pattern, why)
+        if not match or not _classes(error) & set(classes):
             continue
-        values = {**known, "reason": why, **found.groupdict()}
+        values = {**known, "reason": why, **match.groupdict()}
         if file := _file(error, why):
             values["file"] = file
-        # a case applies if everything that its line names is known
-        with contextlib.suppress(KeyError):
-            return line.format(**values)
+        with contextlib.suppress(KeyError):  # of a field that has no value
+            return message.format(**values)
     return None
 
 
 def _classes(error: BaseException) -> set[str]:
     """The names of an error's class and of its bases."""
-    return {each.__name__ for each in type(error).__mro__}
+    return {base.__name__ for base in type(error).__mro__}
 
 
-# What TensorFlow puts around the reason: the node, where the graph was made, hints.
+# Beginnings of lines that TensorFlow puts around the reason: the node, where the graph was made,
+# hints; and empty lines.
 _AROUND = re.compile(
     r"\s*$|\s+File \"|Graph execution error|Detected at|Node: |\s*\[\[|Hint: "
     r"|Original stack trace|Restoring from checkpoint failed|From /job:"
@@ -194,7 +201,8 @@ _AROUND = re.compile(
 
 def reason(error: Exception) -> str:
     """The line of an error's message that says what happened."""
-    # TensorFlow's errors have a `message`, those of the operating system `strerror`.
+    # TensorFlow's errors have a `message`, those of the operating system `strerror`: the reason
+    # without the number of the error and the name of the file, which `str` has, too.
     text = str(error)
     for name in ("strerror", "message"):
         text = getattr(error, name, None) or text
@@ -206,26 +214,27 @@ def reason(error: Exception) -> str:
     #       (0) DATA_LOSS: corrupted record at 12
     #              [[{{node IteratorGetNext}}]]
     #
-    # The reason is the first line that is not `_AROUND` it. Its number and the class of the error,
-    # which it has where several devices failed, are left out.
+    # The reason is the first line that is not `_AROUND` it. The "(0) DATA_LOSS: " before it, which
+    # is there where several devices failed, is left out.
     lines = [line for line in text.split("\n") if not _AROUND.match(line)]
     if not lines:
         return type(error).__name__
     return re.sub(r"^\s*\(\d+\) [A-Z_ ]+: ", "", lines[0]).strip()
 
 
-# Suffixes of files that are being written, here and by TensorFlow.
+# Suffixes that the name of a file has while it is written: by `files.writing`, and by TensorFlow.
 _WHILE_WRITTEN = re.compile(
     r"\.partial-[0-9a-f-]+(?=/|$)|_temp/part-.*$|\.tempstate\d+$"
 )
 
 
 def _file(error: Exception, why: str) -> str | None:
-    """The file that an error names, of a copy or a move its target; None if it names none. why: the
-    error's reason."""
-    # Python's errors have the name as an attribute, TensorFlow's in the text.
-    named = getattr(error, "filename2", None) or getattr(error, "filename", None)
-    if not named:
-        found = re.match(r"([^\s;:]*/[^\s;:]+)[;:]", why)
-        named = found.group(1) if found else None
-    return _WHILE_WRITTEN.sub("", str(named)) if named else None
+    """The final name of the file that an error names; None if it names none. why: the error's
+    `reason`."""
+    # Python's errors have names as attributes: `filename`, and of a copy or a move its target as
+    # `filename2`. TensorFlow's begin with a path: "/models/a.index; No such file or directory".
+    path = getattr(error, "filename2", None) or getattr(error, "filename", None)
+    if not path:
+        match = re.match(r"([^\s;:]*/[^\s;:]+)[;:]", why)
+        path = match.group(1) if match else None
+    return _WHILE_WRITTEN.sub("", str(path)) if path else None

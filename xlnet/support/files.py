@@ -22,10 +22,12 @@ from xlnet.support.errors import wrong
 
 
 def sync_and_rename(source: str, target: str) -> None:
-    """Gives a file, or a directory with all its files, its final name."""
-    # The disk has the content before the name, and the name when this returns: even after a loss of
-    # power a final name never belongs to half a file.
-    for directory, _, names in os.walk(source):
+    """Renames a file, or a directory with all its files, to its final name, once the disk has it.
+
+    The disk has the content before the name, and the name when this returns: even after a loss of
+    power a final name never belongs to half a file.
+    """
+    for directory, _, names in os.walk(source):  # nothing if `source` is a file
         for name in names:
             sync(os.path.join(directory, name))
         sync(directory)
@@ -36,12 +38,13 @@ def sync_and_rename(source: str, target: str) -> None:
 
 
 def sync(path: str) -> None:
-    """Waits until the disk has a file, or the names in a directory."""
+    """Waits until the disk has the content of a file, or the names in a directory."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as e:
-        if e.errno not in (errno.EINVAL, errno.ENOTSUP):  # the file system cannot sync
+        # File systems that cannot sync say so; there is nothing to wait for.
+        if e.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
     finally:
         os.close(descriptor)
@@ -49,20 +52,20 @@ def sync(path: str) -> None:
 
 @contextlib.contextmanager
 def writing(path: str, is_lasting: bool = True) -> Iterator[IO[bytes]]:
-    """Yields a new file, local or remote, that has its name only once the block succeeds.
+    """Yields a new file, local or remote, that is given its name only if the block succeeds.
 
-    A symbolic link stays, and the file that it leads to is replaced. A device or a FIFO is written
-    to itself.
+    The directory of the file is made if needed. If `path` is a symbolic link, the link stays, and
+    the file that it leads to is replaced. A device or a FIFO is written to directly.
 
     Args:
       path: the file to write.
-      is_lasting: wait for the disk, some milliseconds; not where the file is remote.
+      is_lasting: whether to wait until the disk has it, some milliseconds; ignored if it is remote.
     """
     if is_remote(path):
         temporary = _temporary(path)
         systems, folder = _file_systems(), os.path.dirname(path)
         if not systems.exists(folder):
-            with contextlib.suppress(OSError):  # another worker has made it
+            with contextlib.suppress(OSError):  # another worker has just made it
                 systems.mkdirs(folder)
         with systems.create(temporary) as f:
             yield f
@@ -84,26 +87,28 @@ def writing(path: str, is_lasting: bool = True) -> Iterator[IO[bytes]]:
         else:
             os.replace(temporary, target)
     except OSError as e:
-        if e.filename is None:  # a failed write; NumPy's has no number, and only a text
+        if e.filename is None:
+            # The error of a failed write does not name the file. That of NumPy has a text alone,
+            # without a number.
             raise OSError(e.errno or errno.EIO, e.strerror or str(e), path) from e
         raise
     finally:
-        remove([temporary])
+        remove([temporary])  # there is none after a success
 
 
 def _temporary(path: str) -> str:
-    """A name next to a path that no other process has, on any machine; it ends in the number of
-    this process (`remove_unfinished`)."""
+    """A temporary name next to `path`, which no other process on any machine uses. It ends in the
+    number of this process, for `remove_unfinished`."""
     return f"{path}.partial-{uuid.uuid4().hex[:8]}-{os.getpid()}"
 
 
 @contextlib.contextmanager
 def new_directory(path: str) -> Iterator[str]:
-    """Yields a temporary directory next to `path`, which may be an empty directory; renames it to
-    `path` only if the block succeeds."""
+    """Yields a temporary directory next to `path`, and renames it to `path` only if the block
+    succeeds. Raises UserError if `path` is there already, unless it is an empty directory."""
     if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
         raise wrong(path, "what is there already", "a new or an empty directory")
-    path = os.path.realpath(path)  # a link would not be replaced by a directory
+    path = os.path.realpath(path)  # a directory cannot be renamed to a symbolic link
     remove_unfinished(path)
     temporary = _temporary(path)
     os.makedirs(temporary)
@@ -119,24 +124,28 @@ def remove_unfinished(start: str) -> None:
     begin with `start`, and whose process has ended."""
     # Only processes of this host are known, so this must not be called where other hosts write.
     for path in glob.glob(glob.escape(start) + "*.partial-*"):
-        number = path.rpartition("-")[2]
+        number = path.rpartition("-")[2]  # the end of a name by `_temporary`
         if not number.isdecimal():
             continue
         process = int(number)
-        # a killed run may have had our number: in containers it is often 1
-        is_alive = process != os.getpid()
-        try:
-            os.kill(process, 0)
-        except ProcessLookupError:
-            is_alive = False
-        except PermissionError:  # of somebody else
-            continue
-        if is_alive:
+        # A file of our number is that of a killed run: in containers each run is often process 1.
+        if process != os.getpid() and _is_alive(process):
             continue
         if os.path.isdir(path):
             shutil.rmtree(path)
         else:
             os.remove(path)
+
+
+def _is_alive(process: int) -> bool:
+    """Whether a process of this number runs on this host."""
+    try:
+        os.kill(process, 0)  # sends nothing, but checks
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it runs, but is another user's
+        pass
+    return True
 
 
 def is_standard_output(path: object) -> bool:
@@ -145,61 +154,73 @@ def is_standard_output(path: object) -> bool:
 
 
 def write_text(path: str, text: str) -> None:
-    """Writes a UTF-8 text file, completely or not at all; "-" is the standard output."""
+    """Writes a UTF-8 text file, completely or not at all. The path "-" means the standard
+    output."""
     write_lines(path, [text])
 
 
 def write_lines(path: str, lines: Iterable[str]) -> None:
-    """As `write_text`, with lines that include their ends."""
+    """Writes lines, which include their line ends, as `write_text` does."""
     if is_standard_output(path):
         for line in lines:
             print(line, end="")
         sys.stdout.flush()
         return
     with writing(path) as f:
-        text = io.TextIOWrapper(f, encoding="utf-8", newline="\n")
-        text.writelines(lines)
-        text.detach()  # flushes, and leaves f open
+        text_file = io.TextIOWrapper(f, encoding="utf-8", newline="\n")
+        text_file.writelines(lines)
+        text_file.detach()  # flushes, and leaves `f` open for `writing`
 
 
 def write_json(path: str, value: object) -> None:
-    """Writes `value` as indented JSON, as `write_text` does. NaN, which JSON does not have, is
-    null, and so is infinity."""
+    """Writes `value` as indented JSON, as `write_text` does. NaN and infinity, which JSON does not
+    have, are written as null."""
+    # `dumps` writes them by name, and `loads` calls `parse_constant` for such names.
     valid = json.loads(json.dumps(value), parse_constant=lambda _: None)
     text = json.dumps(valid, indent=2, ensure_ascii=False)
     write_text(path, text + "\n")
 
 
 def parse_json(text: str | bytes, nan_is_null: bool = False) -> Any:
-    """The value of JSON, as text or in one of its encodings; a ValueError if it is not JSON.
+    """The value that a JSON text has.
 
-    nan_is_null: in rows of data, as Python and pandas write NaN for a missing value.
+    Args:
+      text: the text, or its bytes as UTF-8, UTF-16 or UTF-32.
+      nan_is_null: whether NaN is None, as in rows of data: Python and pandas write NaN for a
+        missing value. Otherwise NaN is a float.
+
+    Raises:
+      ValueError: it is not JSON, or an object has a key twice.
     """
-    constant = _with_null if nan_is_null else None
+    # `json` calls these for NaN and infinity, by name, and for each object. None: floats.
+    parse_constant = _nan_as_none if nan_is_null else None
     try:
-        return json.loads(text, parse_constant=constant, object_pairs_hook=_unique)
+        return json.loads(
+            text, parse_constant=parse_constant, object_pairs_hook=_without_duplicates
+        )
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
-def _with_null(name: str) -> float | None:
-    """The value of NaN, Infinity or -Infinity in JSON."""
+def _nan_as_none(name: str) -> float | None:
+    """The value of a name in JSON, "NaN", "Infinity" or "-Infinity"."""
     return None if name == "NaN" else float(name)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; a ValueError if it has a key twice, which would have two meanings."""
-    found: dict[str, Any] = {}
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The dict of the (key, value) pairs of an object in JSON; a ValueError if a key is there
+    twice, as it is unclear which value is meant."""
+    by_key: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in by_key:
             raise ValueError(f"the key '{key}' twice in an object")
-        found[key] = value
-    return found
+        by_key[key] = value
+    return by_key
 
 
 def read_json(path: str, what: str) -> dict[str, Any]:
-    """The JSON object in a file, local or remote. what: the role of the file in errors, such as
-    "model config"."""
+    """The JSON object in a local or remote file; a UserError if there is none. what: the role of
+    the file in errors, such as "model config"."""
     require_file(path, what)
     with open_binary(path) as f:
         try:
@@ -215,12 +236,13 @@ def copy(source: str, target: str) -> None:
     """Copies a local file, completely or not at all; copying a file onto itself does nothing."""
     if os.path.exists(target) and os.path.samefile(source, target):
         return
-    with open(source, "rb") as read, writing(target) as f:
-        shutil.copyfileobj(read, f)
+    with open(source, "rb") as f, writing(target) as copied:
+        shutil.copyfileobj(f, copied)
 
 
 def require_file(path: str | None, what: str) -> None:
-    """Raises UserError unless `path` is a file; `what` is its flag or role."""
+    """Raises UserError unless `path` is a local or remote file. what: its flag or role, with which
+    the error begins."""
     if not path:
         raise wrong(what, "no file", "one")
     if os.path.isdir(path):
@@ -230,15 +252,16 @@ def require_file(path: str | None, what: str) -> None:
 
 
 def matching(pattern: str) -> list[str]:
-    """The local files and directories that match a glob pattern, sorted. The name of one that
-    exists is not a pattern, whatever signs it has."""
+    """The paths of the local files and directories that match a glob pattern, sorted; [] if there
+    is none. A path that exists is taken as it is, even if it has *, ? or [."""
     if os.path.lexists(pattern):
         return [pattern]
     return sorted(glob.glob(pattern, recursive=True))
 
 
 def require_directory(path: str, what: str) -> None:
-    """Raises UserError unless `path` is a directory."""
+    """Raises UserError, which begins with `what`, unless `path` is a directory. Remote paths are
+    not checked: their directories need not exist."""
     if os.path.isdir(path) or is_remote(path):
         return
     if os.path.exists(path):
@@ -252,9 +275,9 @@ def check_output(
     """Checks the path of an output file before the work begins.
 
     Args:
-      output: the path; None or empty if no file is wanted.
-      paths: the input files; "-" is the standard input.
-      what: the flag that names the output.
+      output: the path; None or "": no file is wanted.
+      paths: the paths of the input files; "-", the standard input, may be among them.
+      what: the flag that names the output, with which the error begins.
 
     Raises:
       UserError: the output is a directory, is in a directory that does not exist, is one of the
@@ -274,7 +297,8 @@ def check_output(
 
 
 def require_writable(directory: str, what: str) -> None:
-    """Raises UserError unless files can be made in `directory`, which need not exist."""
+    """Raises UserError, which begins with `what`, unless files can be made in `directory`, which
+    need not exist."""
     if not is_writable(directory):
         found = f"{directory}, which cannot be written to"
         raise wrong(what, found, "a directory that can")
@@ -282,14 +306,16 @@ def require_writable(directory: str, what: str) -> None:
 
 def is_writable(directory: str) -> bool:
     """Whether files can be made in `directory`, which need not exist."""
-    there = os.path.abspath(directory)
-    while not os.path.exists(there):
-        there = os.path.dirname(there)
-    return os.path.isdir(there) and os.access(there, os.W_OK)
+    # If it does not exist, it would be made in the nearest directory above that does.
+    nearest = os.path.abspath(directory)
+    while not os.path.exists(nearest):
+        nearest = os.path.dirname(nearest)
+    return os.path.isdir(nearest) and os.access(nearest, os.W_OK)
 
 
 def require_no_pattern(path: str, what: str) -> None:
-    """Raises UserError if TensorFlow would take the path of a checkpoint for a pattern."""
+    """Raises UserError, which begins with `what`, if TensorFlow would take the path of a checkpoint
+    for a glob pattern."""
     if set(path) & set("*?["):
         expected = "a name without * ? [, which TensorFlow takes for a pattern"
         raise wrong(what, path, expected)
@@ -299,33 +325,39 @@ def sha256(path: str) -> str:
     """Returns the SHA-256 of a local or remote file as hexadecimal text."""
     digest = hashlib.sha256()  # hashlib.file_digest is new in Python 3.11
     with open_binary(path) as f:
-        for block in iter(lambda: f.read(1 << 20), b""):
+        while block := f.read(2**20):  # a MiB at a time
             digest.update(block)
     return digest.hexdigest()
 
 
 def digest_of(path: str) -> str:
-    """The SHA-256 of a file, or of all files in a directory with their names."""
+    """The SHA-256 of a file, or of all files in a directory, by content and relative path: as
+    hexadecimal text."""
     if not os.path.isdir(path):
         return sha256(path)
-    found = []
+    in_directory = []
     for directory, _, names in os.walk(path):
-        found += [os.path.join(directory, name) for name in names]
+        in_directory += [os.path.join(directory, name) for name in names]
     digest = hashlib.sha256()
-    for each in sorted(found):
-        digest.update(os.fsencode(f"{sha256(each)} {os.path.relpath(each, path)}\0"))
+    for file in sorted(in_directory):  # file systems list them in any order
+        name = os.path.relpath(file, path)
+        digest.update(os.fsencode(f"{sha256(file)} {name}\0"))
     return digest.hexdigest()
 
 
 def directory_of(checkpoint: str) -> str:
-    """The directory of a checkpoint given as directory, prefix or `.../latest`."""
-    return (
-        checkpoint if os.path.isdir(checkpoint) else os.path.dirname(checkpoint) or "."
-    )
+    """The directory of a checkpoint that is given as its directory, its prefix or
+    DIRECTORY/latest."""
+    if os.path.isdir(checkpoint):
+        return checkpoint
+    return os.path.dirname(checkpoint) or "."
 
 
-# Remote files (gs://, s3://, hdfs://) on Apache Beam's file systems; where TensorFlow is loaded, as
-# in training, on its own. It is not imported for them: each process that prepares text would wait.
+# ---- remote files (gs://, s3://, hdfs://)
+#
+# They are read and written by Apache Beam's file systems. Where TensorFlow is loaded, as in
+# training, it reads them itself. It is not imported only to read files: each process that prepares
+# text would wait for that.
 
 
 def is_remote(path: str) -> bool:
@@ -334,17 +366,19 @@ def is_remote(path: str) -> bool:
 
 
 def matching_sizes(pattern: str) -> dict[str, int]:
-    """Returns the local or remote files that a pattern matches, and their sizes [bytes]."""
-    if not is_remote(pattern):  # without links to nowhere, which have no size
+    """The sizes [bytes] of the local or remote files that match a glob pattern, by path; {} if
+    there is none."""
+    if not is_remote(pattern):
+        # A broken symbolic link matches, but has no size.
         existing = filter(os.path.exists, matching(pattern))
         return {path: os.path.getsize(path) for path in existing}
     if gfile := _gfile(pattern):
         with errors.reading(pattern, "check its name and your rights"):
             return {path: gfile.stat(path).length for path in gfile.glob(pattern)}
     sizes = {}
-    for result in _file_systems().match([pattern]):
-        for found in result.metadata_list:
-            sizes[found.path] = found.size_in_bytes
+    (result,) = _file_systems().match([pattern])  # one for each pattern
+    for file in result.metadata_list:
+        sizes[file.path] = file.size_in_bytes
     return sizes
 
 
@@ -354,15 +388,18 @@ def exists(path: str) -> bool:
 
 
 def size(path: str) -> int:
-    """Returns the size of a local or remote file [bytes]."""
-    found = matching_sizes(path)
-    if path not in found:
+    """Returns the size of a local or remote file [bytes]; a FileNotFoundError if there is none."""
+    sizes = matching_sizes(path)
+    if path not in sizes:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-    return found[path]
+    return sizes[path]
 
 
 def open_binary(path: str, buffering: int = -1) -> IO[bytes]:
-    """Opens a local or remote file for reading, without unpacking it."""
+    """Opens a local or remote file for reading its bytes as they are, compressed ones, too.
+
+    buffering: the buffer of a local file [bytes]; -1: the default of `open`.
+    """
     if not is_remote(path):
         return open(path, "rb", buffering=buffering)
     if gfile := _gfile(path):
@@ -373,7 +410,8 @@ def open_binary(path: str, buffering: int = -1) -> IO[bytes]:
 
 
 def local(path: str) -> str:
-    """The path; of a remote file that of a copy, which is removed when the process ends."""
+    """`path` if it is local, else the path of a local copy of the remote file, which is removed
+    when the process ends."""
     if not is_remote(path):
         return path
     folder = tempfile.mkdtemp()
@@ -385,7 +423,7 @@ def local(path: str) -> str:
 
 
 def remove(paths: Iterable[str]) -> None:
-    """Removes local or remote files; those that are gone already are no error."""
+    """Removes local or remote files. A file that does not exist is no error."""
     for path in paths:
         with contextlib.suppress(FileNotFoundError):
             if not is_remote(path):
@@ -395,15 +433,18 @@ def remove(paths: Iterable[str]) -> None:
 
 
 def remove_matching(directory: str, pattern: str) -> None:
-    """Removes the local or remote files in a directory that have such names."""
+    """Removes the local or remote files in a directory whose names match a glob pattern."""
+    # The directory's own name is not a pattern.
     remove(matching_sizes(os.path.join(glob.escape(directory), pattern)))
 
 
 def _gfile(path: str) -> Any:
-    """`tf.io.gfile` where TensorFlow is loaded and knows the path's scheme; otherwise None."""
+    """`tf.io.gfile` if TensorFlow is loaded and knows the path's scheme, such as gs; else None."""
     tensorflow: Any = sys.modules.get("tensorflow")
-    known = tensorflow.io.gfile.get_registered_schemes() if tensorflow else ()
-    return tensorflow.io.gfile if path.partition("://")[0] in known else None
+    if not tensorflow:
+        return None
+    gfile, scheme = tensorflow.io.gfile, path.partition("://")[0]
+    return gfile if scheme in gfile.get_registered_schemes() else None
 
 
 def _file_systems() -> Any:

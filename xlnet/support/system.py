@@ -35,23 +35,25 @@ def import_tensorflow() -> None:
     with contextlib.ExitStack() as stack:
         stack.enter_context(_without_keras())
         if os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") >= "3":
-            # The file descriptor is redirected, as C++ writes to it. What Python prints goes to a
-            # copy of it, which is shown.
+            # C++ writes to file descriptor 2, stderr, which becomes the null device here. What
+            # Python prints goes to `shown`, a copy of the real one. When the block ends, the stack
+            # undoes this in reverse order: `dup2` makes 2 the real one again.
             shown = stack.enter_context(os.fdopen(os.dup(2), "w"))
             stack.callback(os.dup2, shown.fileno(), 2)
             stack.enter_context(contextlib.redirect_stderr(shown))
-            dropped = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(dropped, 2)
-            os.close(dropped)
+            null_device = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null_device, 2)
+            os.close(null_device)
         import tensorflow  # noqa: F401
 
 
-def _version() -> tuple[int, ...]:
-    """Major and minor number of TensorFlow; (0,) for a build under another name."""
+def _tensorflow_version() -> tuple[int, ...]:
+    """(major, minor) of TensorFlow; (0,), less than any version, for a build under another name."""
     try:
-        return tuple(map(int, importlib.metadata.version("tensorflow").split(".")[:2]))
+        version = importlib.metadata.version("tensorflow")
     except importlib.metadata.PackageNotFoundError:
         return (0,)
+    return tuple(map(int, version.split(".")[:2]))
 
 
 @contextlib.contextmanager
@@ -63,8 +65,10 @@ def _without_keras() -> Iterator[None]:
     The variable is removed afterwards, so that `tf.keras` is Keras 3, imported when it is used.
     """
     name = "TF_USE_LEGACY_KERAS"
+    # Left alone: versions that do not import Keras 3, a choice of the user, and an installed
+    # tf_keras, which would be imported in its place.
     if (
-        _version() < (2, 16)
+        _tensorflow_version() < (2, 16)
         or name in os.environ
         or importlib.util.find_spec("tf_keras")
     ):
@@ -77,17 +81,21 @@ def _without_keras() -> Iterator[None]:
         del os.environ[name]
 
 
-# ---- a module of a user, which registers own parts: task types, objectives, orders
+# ---- a module of a user, which registers task types, objectives or factorization orders
 
 
 def import_own_module(module: str | None) -> dict[str, Any]:
-    """Imports FILE.py or the name of an installed module, that of --own_module; returns its
-    variables, {} without a module. The directory of FILE.py is searched for what it imports, and
-    stays in `sys.path`.
+    """Imports the module of --own_module and returns its variables by name.
+
+    The directory of a file is searched for what the file imports, and stays in `sys.path`.
+
+    Args:
+      module: FILE.py, or the name of an installed module; None: there is none, so {} is returned.
 
     Raises:
       UserError: there is no such file, it raises an error, another module has its name, or it was
-        changed after it had been imported: Python imports it once, and its parts may be in use.
+        changed after it had been imported: Python imports it once, and what it has registered may
+        be in use.
     """
     if not module:
         return {}
@@ -99,33 +107,37 @@ def import_own_module(module: str | None) -> dict[str, Any]:
         if directory not in sys.path:
             sys.path.insert(0, directory)
     try:
-        found = importlib.import_module(name)
+        imported = importlib.import_module(name)
     except Exception as e:
         raise UserError(
             f"{flag}: {module} cannot be imported: {type(e).__name__}: {e}"
         ) from e
     if is_file:
-        if not os.path.samefile(module, found.__file__ or os.devnull):
-            another = f"another module {name}, {found.__file__}"
+        # `__file__` is None of a directory that has the name; then the null device is compared,
+        # which differs from any file.
+        if not os.path.samefile(module, imported.__file__ or os.devnull):
+            another = f"another module {name}, {imported.__file__}"
             raise wrong(flag, another, f"{module}, under a name of its own")
-        # What was imported is remembered in the module itself, which Python keeps.
+        # The first import keeps the digest of the file as a variable of the module, which Python
+        # has until the process ends.
         digest = files.sha256(module)
-        imported = vars(found).setdefault("__sha256__", digest)
-        if imported != digest:
+        digest_at_import = vars(imported).setdefault("__sha256__", digest)
+        if digest_at_import != digest:
             changed = f"{module}, changed since this process imported it"
             raise wrong(flag, changed, "a new process; in a notebook, a restart")
-    return vars(found)
+    return vars(imported)
 
 
 # ---- the cores of a job or a container
 
-# Of a container, as Docker's --cpus: quota and period.
+# The CPU time that a container has, as by Docker's --cpus: quota and period [µs], or "max" for no
+# quota. Their ratio is a number of cores.
 _QUOTA = "/sys/fs/cgroup/cpu.max"
 
 
 def available_cores() -> int:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
+    """How many cores this process may use, by its affinity and the quota of its container."""
+    if hasattr(os, "sched_getaffinity"):  # Linux
         count = len(os.sched_getaffinity(0))
     else:
         count = os.cpu_count() or 1
@@ -139,20 +151,28 @@ def available_cores() -> int:
 # ---- one program at a time in a directory: a file locked with `flock`
 #
 # The kernel releases the lock when the process ends, however it ends; workers are spawned, not
-# forked, and do not have it. It holds between containers, and between hosts on file systems that
-# share locks, such as NFS.
+# forked, and do not have it. It is effective between containers, and between hosts on file systems
+# that share locks, such as NFS.
 
 _GRACE = 2.0  # [s] in which a process that was killed just now is gone
 
 
 @contextlib.contextmanager
 def locked(path: str, what: str) -> Iterator[None]:
-    """Holds the lock `path`, and creates its directory if needed; a UserError, which begins with
-    `what`, if another process holds it."""
+    """Holds a lock while the block runs.
+
+    Args:
+      path: the file to lock, which is made, with its directory, and removed at the end.
+      what: what holding the lock means, such as "model_dir: a run trains in X"; errors begin with
+        it.
+
+    Raises:
+      UserError: another process holds the lock.
+    """
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with _lock(path, what) as f:
         try:
-            f.truncate(0)
+            f.truncate(0)  # a holder that was killed has left its lines
             now = time.strftime("%Y-%m-%d %H:%M:%S")
             f.write(
                 f"on host {socket.gethostname()} as process {os.getpid()} since {now}"
@@ -160,16 +180,18 @@ def locked(path: str, what: str) -> Iterator[None]:
             f.flush()
             yield
         finally:
+            # Without locks of the file system, the file may be that of another process.
             if _is_at(f, path):
                 os.remove(path)
 
 
 def _lock(path: str, what: str) -> IO[str]:
-    """The locked file, open."""
+    """Opens and locks a file, and returns it; arguments and errors as of `locked`. Where the file
+    system has no locks, the file is returned without one."""
     # The previous holder removes the file as it ends. So the file that is locked here may no longer
     # have its name; then the file of that name is opened and locked instead. A holder that was
     # killed may need a moment to end, for which this waits.
-    end = time.monotonic() + _GRACE
+    deadline = time.monotonic() + _GRACE
     while True:
         f = open(path, "a+", encoding="utf-8", errors="replace")
         try:
@@ -177,9 +199,11 @@ def _lock(path: str, what: str) -> IO[str]:
             if _is_at(f, path):
                 return f
         except BlockingIOError:
-            if time.monotonic() > end:
+            if time.monotonic() > deadline:
                 f.seek(0)
-                owner = f.read(1000).strip()
+                owner = f.read(
+                    1000
+                ).strip()  # as `locked` writes it: "on host a as process 7 ..."
                 f.close()
                 raise UserError(
                     f"{what} already, {owner}; stop it, or wait for it"
@@ -192,7 +216,7 @@ def _lock(path: str, what: str) -> IO[str]:
 
 
 def _is_at(f: IO[str], path: str) -> bool:
-    """Whether the path still names this open file: the previous holder removes it."""
+    """Whether the path names this open file: it may have been removed, or replaced by another."""
     try:
         return os.path.samestat(os.fstat(f.fileno()), os.stat(path))
     except FileNotFoundError:
