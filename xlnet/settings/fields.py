@@ -119,10 +119,9 @@ def same_as(group: Any, name: str, **changes: Any) -> Any:
 
 def setting_type(field: "dataclasses.Field[Any]") -> type:
     """The plain Python type of a field: int of `int` and of `Optional[int]`."""
-    # `field.type` is a type and not a text: files of settings do not postpone annotations.
-    arguments = typing.get_args(
-        field.type
-    )  # of Optional[int]: (int, NoneType); of int: ()
+    # `field.type` is a type and not a text: files of settings do not postpone annotations. Its
+    # arguments are (int, NoneType) of Optional[int], and () of int.
+    arguments = typing.get_args(field.type)
     return arguments[0] if arguments else typing.cast(type, field.type)
 
 

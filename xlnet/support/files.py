@@ -120,9 +120,11 @@ def new_directory(path: str) -> Iterator[str]:
 
 
 def remove_unfinished(start: str) -> None:
-    """Removes the temporary files and directories of `writing` and `new_directory` whose names
-    begin with `start`, and whose process has ended."""
-    # Only processes of this host are known, so this must not be called where other hosts write.
+    """Removes the temporary files and directories of `writing` and `new_directory` whose paths
+    begin with `start`, and whose process has ended.
+
+    Only processes of this host are known, so this must not be called where other hosts write.
+    """
     for path in glob.glob(glob.escape(start) + "*.partial-*"):
         number = path.rpartition("-")[2]  # the end of a name by `_temporary`
         if not number.isdecimal():
@@ -154,8 +156,8 @@ def is_standard_output(path: object) -> bool:
 
 
 def write_text(path: str, text: str) -> None:
-    """Writes a UTF-8 text file, completely or not at all. The path "-" means the standard
-    output."""
+    """Writes a UTF-8 text file, completely or not at all; to the standard output if `path` is
+    "-"."""
     write_lines(path, [text])
 
 
@@ -192,7 +194,8 @@ def parse_json(text: str | bytes, nan_is_null: bool = False) -> Any:
     Raises:
       ValueError: it is not JSON, or an object has a key twice.
     """
-    # `json` calls these for NaN and infinity, by name, and for each object. None: floats.
+    # `json` calls `parse_constant` with the names NaN, Infinity and -Infinity, which without it are
+    # floats, and `object_pairs_hook` with the keys and values of each object.
     parse_constant = _nan_as_none if nan_is_null else None
     try:
         return json.loads(
@@ -203,7 +206,7 @@ def parse_json(text: str | bytes, nan_is_null: bool = False) -> Any:
 
 
 def _nan_as_none(name: str) -> float | None:
-    """The value of a name in JSON, "NaN", "Infinity" or "-Infinity"."""
+    """None for "NaN", and the float for "Infinity" and "-Infinity"."""
     return None if name == "NaN" else float(name)
 
 
@@ -331,7 +334,7 @@ def sha256(path: str) -> str:
 
 
 def digest_of(path: str) -> str:
-    """The SHA-256 of a file, or of all files in a directory, by content and relative path: as
+    """The SHA-256 of a file, or of the contents and relative paths of all files in a directory, as
     hexadecimal text."""
     if not os.path.isdir(path):
         return sha256(path)
@@ -346,7 +349,7 @@ def digest_of(path: str) -> str:
 
 
 def directory_of(checkpoint: str) -> str:
-    """The directory of a checkpoint that is given as its directory, its prefix or
+    """The directory of a checkpoint, which is given as this directory, as a prefix or as
     DIRECTORY/latest."""
     if os.path.isdir(checkpoint):
         return checkpoint

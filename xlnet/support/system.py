@@ -193,6 +193,7 @@ def _lock(path: str, what: str) -> IO[str]:
     # killed may need a moment to end, for which this waits.
     deadline = time.monotonic() + _GRACE
     while True:
+        # Mode "a+" makes the file if needed, and keeps what its holder has written.
         f = open(path, "a+", encoding="utf-8", errors="replace")
         try:
             fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -201,9 +202,8 @@ def _lock(path: str, what: str) -> IO[str]:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 f.seek(0)
-                owner = f.read(
-                    1000
-                ).strip()  # as `locked` writes it: "on host a as process 7 ..."
+                # As `locked` writes it: "on host a as process 7 since ...".
+                owner = f.read(1000).strip()
                 f.close()
                 raise UserError(
                     f"{what} already, {owner}; stop it, or wait for it"
