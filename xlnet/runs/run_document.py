@@ -103,7 +103,7 @@ class RunDocument:
 
     @property
     def directory(self) -> str:
-        """The directory of the file, which is the model directory or its `best`."""
+        """The directory of the file."""
         return os.path.dirname(self.path)
 
     def value_of(self, field: dataclasses.Field[Any]) -> Any:
@@ -180,7 +180,7 @@ def write(
     if tokenizer:
         tokenizer.save(os.path.join(directory, SPIECE_NAME))
     _path, *values = dataclasses.astuple(document)
-    sections = dict(zip(_SECTIONS, values))
+    sections = dict(zip(_SECTIONS, values))  # both in the order of the fields
     files.write_json(
         path_in(directory),
         {"format": FORMAT, "version": xlnet.__version__, **sections},

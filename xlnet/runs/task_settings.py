@@ -123,6 +123,7 @@ def inherited_settings(
       UserError: a given setting contradicts the model, without `allow_changes`.
       MissingFlag: a required setting is neither given nor kept.
     """
+    # What the model in `model_dir` has.
     if document:
         with run_document.malformed_as_user_error(document.path):
             _check_program(settings, given, document)
@@ -136,22 +137,22 @@ def inherited_settings(
             if chosen is not None and not settings.do_train:
                 resolved = {"predict_threshold": chosen, **document.resolved}
                 document = dataclasses.replace(document, resolved=resolved)
-            groups, different = run_document.inherit(
+            (inherited, network, optimization), different = run_document.inherit(
                 (settings, network, optimization), given, document, of_run=of_run
             )
-            _check_form_to_predict(settings, groups[0])
-            settings, network, optimization = groups
+            _check_form_to_predict(settings, inherited)
+            settings = inherited
         if settings.do_train:
             run_document.refuse(document, different, settings.allow_changes)
         settings = with_own_files(settings, document.directory)
         settings.check()
     else:
         _check_directory(settings)
+    # What the initial weights have. A new run keeps the limit of distances (`clamp_len`) with which
+    # they were trained; a run that resumes has inherited it.
     if settings.init_checkpoint:
         start = files.directory_of(settings.init_checkpoint)
         settings = with_own_files(settings, start)
-        # A new run keeps the limit of distances (`clamp_len`) with which its initial weights were
-        # trained.
         of_start = None if document else run_document.read(start)
         if of_start:
             (network,), _ = run_document.inherit(
@@ -200,19 +201,21 @@ def _check_program(
 
 
 def _check_directory(settings: TaskSettings) -> None:
-    """Raises UserError if the command cannot begin in `model_dir`, where `read_model` has found no
-    fine-tuned model: it has weights of pretraining; it has none, and the command does not train; or
-    it has none, and there is no initial checkpoint where one is named or was meant.
+    """Raises UserError if the command cannot begin in `model_dir`, where `read_model` finds no
+    fine-tuned model:
+
+    - the directory has weights of pretraining;
+    - it has no weights, and the command does not train;
+    - it has no weights, and `init_checkpoint` does not exist, or is not given although the
+      directory has released weights.
 
     Later checks would find this, too, but speak of a missing task or vocabulary.
     """
     if run_document.weights_in(settings.model_dir):
         document = run_document.read(settings.model_dir)
-        # Checkpoints without a document may be fine-tuned ones of the original implementation.
-        if document is None or document.task is not None:
-            return
-        # Converted weights, of no program, may have an output layer to predict with.
-        if document.program or settings.do_train:
+        # Weights without a document may be fine-tuned ones of the original implementation. Those
+        # of a document without a program are converted, perhaps with an output layer to predict.
+        if document and (document.program or settings.do_train):
             found = f"a pretrained model, by {document.path}"
             expected = "a fine-tuned one; to fine-tune it, give it as init_checkpoint"
             raise wrong("model_dir", found, expected)
@@ -317,7 +320,7 @@ def describe_task(settings: FineTuningSettings, task: Task) -> dict[str, Any]:
         "task": task.published.trained_as or task.name,
         "kind": task.kind,
         "kind_options": dataclasses.asdict(task.options),
-        "labels": list(task.labels) or None,
+        "labels": list(task.labels) or None,  # None: the task has none
         "head": task.scope(settings.cls_scope),
         "summary_type": settings.summary_type,
         "use_summ_proj": settings.use_summ_proj,

@@ -120,7 +120,7 @@ class TaskSettings(
     TextSettings,
     help_group=HelpGroup.EVALUATION,
 ):
-    """What fine-tuning has on a task of any type: the task, what to do."""
+    """Settings of fine-tuning on a task of any type: the task, its files, what to do."""
 
     # The task and its files.
     task_name: str = setting(

@@ -259,22 +259,18 @@ class RunConfig:
         object.__setattr__(self, "use_bfloat16", precision == "bf16")
 
 
-# Attributes of `RunConfig` that only matter where a sequence sees earlier ones.
-_RECURRENCE = ("mem_len", "reuse_len", "bi_data", "same_length")
-
-
 def create_run_config(is_training: bool, is_finetune: bool, FLAGS: Any) -> RunConfig:
     """Returns the `RunConfig` that `FLAGS` describes: any object with attributes of `RunConfig`.
 
-    Fine-tuning (`is_finetune`) has no memory and ignores the attributes of the recurrence.
+    Fine-tuning (`is_finetune`) has no memory of earlier sequences and ignores its attributes.
     """
     # `FLAGS` of the original's programs lack our own settings, which then have their defaults.
     values: dict[str, Any] = {}
     for field in dataclasses.fields(NetworkSettings):
         values[field.name] = getattr(FLAGS, field.name, field.default)
     if not is_finetune:
-        for name in _RECURRENCE:
-            default = getattr(RunConfig, name)  # of a dataclass's field with a default
+        for name in ("mem_len", "reuse_len", "bi_data", "same_length"):
+            default = getattr(RunConfig, name)
             values[name] = getattr(FLAGS, name, default)
     use_tpu = getattr(FLAGS, "use_tpu", False)
     return RunConfig(is_training, use_tpu, **values)
