@@ -91,6 +91,7 @@ def read(
         model_config_path=model_config_path,
         spiece_model_file=spiece_model_file or "",
     )
+    # They stay for a model that is only pretrained; a fine-tuned one has those of its program.
     settings: Any = TaskSettings(do_predict=True, **given)
     settings.check()
 
@@ -111,7 +112,7 @@ def read(
             settings, network = _settings_to_predict(finetuned, network, given)
     elif document:
         (network, pretrained_on), _ = run_document.inherit(
-            (network, pretrained_on), (), document, of_run=False
+            (network, pretrained_on), given=(), document=document, of_run=False
         )
 
     # The architecture and the vocabulary, which must fit the weights.

@@ -304,9 +304,8 @@ def inherit(
             if field.metadata["belongs_to"] not in inherits:
                 continue
             was, now = document.value_of(field), _stored_value(group, name)
-            other = field.metadata[
-                "instead_of"
-            ]  # epochs of train_steps; None: no other
+            # Another setting for the same thing, as epochs for train_steps; None: there is none.
+            other = field.metadata["instead_of"]
             # A given value is compared with that of the run. A value that is not given is taken
             # from the run if the run has one.
             if name in given:
@@ -392,17 +391,21 @@ def differences(before: RunDocument, now: RunDocument) -> list[str]:
     of `now`. Files that only one of the two has read are not compared."""
     different = []
     for key, file_names in _CONTENT.items():
-        was, is_now = before.digests.get(key), now.digests.get(key)
-        if was and is_now and was != is_now:
+        was, new = before.digests.get(key), now.digests.get(key)
+        if was and new and was != new:
             different.append(f"{file_names} have other content")
     return different
 
 
 def check_host(now: RunDocument) -> None:
-    """Raises UserError if this host's pretraining, of which `now` is the document, has other files
-    or other settings, of those that belong to a run or model, than that of the first host: all
-    hosts make the same steps and checkpoints. Nothing is compared before the first host has written
-    its document."""
+    """Raises UserError if this host was started with other files or settings than the first host.
+
+    All hosts of a pretraining make the same steps and checkpoints, so settings that belong to the
+    run or the model must agree. Nothing is compared before the first host has written its document.
+
+    Args:
+      now: the document of the run as this host would write it.
+    """
     first = read(now.directory)
     if not first:
         return
