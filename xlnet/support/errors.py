@@ -155,18 +155,18 @@ _UNREADABLE = {
 
 
 @contextlib.contextmanager
-def reading(what: str, remedy: str) -> Iterator[None]:
+def reading(name: str, remedy: str) -> Iterator[None]:
     """As `translated_errors`, around a block that reads a file. Other failures to read it become a
-    `UserError`, too. what: the file, as errors name it; remedy: the end of the error."""
+    `UserError`, too. name: the file, as errors name it; remedy: the end of the error."""
     try:
-        with translated_errors(file=what):
+        with translated_errors(file=name):
             yield
     except UserError:
         raise
     except Exception as e:
         if not _classes(e) & _UNREADABLE:
             raise
-        raise UserError(f"{what} cannot be read: {reason(e)}; {remedy}") from e
+        raise UserError(f"{name} cannot be read: {reason(e)}; {remedy}") from e
 
 
 def _known_message(error: Exception, **known: Any) -> str | None:

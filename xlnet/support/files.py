@@ -221,17 +221,17 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return by_key
 
 
-def read_json(path: str, what: str) -> dict[str, Any]:
-    """The JSON object in a local or remote file; a UserError if there is none. what: the role of
-    the file in errors, such as "model config"."""
-    require_file(path, what)
+def read_json(path: str, role: str) -> dict[str, Any]:
+    """The JSON object in a local or remote file; a UserError if there is none. role: what the file
+    is for, such as "model config", with which errors begin."""
+    require_file(path, role)
     with open_binary(path) as f:
         try:
             value = parse_json(f.read())
         except ValueError as e:
-            raise wrong(f"{what} {path}", f"not valid JSON: {e}", "JSON") from None
+            raise wrong(f"{role} {path}", f"not valid JSON: {e}", "JSON") from None
     if not isinstance(value, dict):
-        raise wrong(f"{what} {path}", type(value).__name__, "a JSON object")
+        raise wrong(f"{role} {path}", type(value).__name__, "a JSON object")
     return value
 
 
@@ -243,15 +243,15 @@ def copy(source: str, target: str) -> None:
         shutil.copyfileobj(f, copied)
 
 
-def require_file(path: str | None, what: str) -> None:
-    """Raises UserError unless `path` is a local or remote file. what: its flag or role, with which
-    the error begins."""
+def require_file(path: str | None, role: str) -> None:
+    """Raises UserError unless `path` is a local or remote file. role: its flag or what it is for,
+    with which the error begins."""
     if not path:
-        raise wrong(what, "no file", "one")
+        raise wrong(role, "no file", "one")
     if os.path.isdir(path):
-        raise wrong(what, f"the directory {path}", "a file")
+        raise wrong(role, f"the directory {path}", "a file")
     if not exists(path):
-        raise wrong(what, f"no such file: {path}", "one that exists")
+        raise wrong(role, f"no such file: {path}", "one that exists")
 
 
 def matching(pattern: str) -> list[str]:
@@ -262,25 +262,25 @@ def matching(pattern: str) -> list[str]:
     return sorted(glob.glob(pattern, recursive=True))
 
 
-def require_directory(path: str, what: str) -> None:
-    """Raises UserError, which begins with `what`, unless `path` is a directory. Remote paths are
+def require_directory(path: str, role: str) -> None:
+    """Raises UserError, which begins with `role`, unless `path` is a directory. Remote paths are
     not checked: their directories need not exist."""
     if os.path.isdir(path) or is_remote(path):
         return
     if os.path.exists(path):
-        raise wrong(what, f"the file {path}", "a directory")
-    raise wrong(what, f"no such directory: {path}", "one that exists")
+        raise wrong(role, f"the file {path}", "a directory")
+    raise wrong(role, f"no such directory: {path}", "one that exists")
 
 
 def check_output(
-    output: str | None, paths: Iterable[str], what: str = "output"
+    output: str | None, paths: Iterable[str], flag: str = "output"
 ) -> None:
     """Checks the path of an output file before the work begins.
 
     Args:
       output: the path; None or "": no file is wanted.
       paths: the paths of the input files; "-", the standard input, may be among them.
-      what: the flag that names the output, with which the error begins.
+      flag: the flag that names the output, with which errors begin.
 
     Raises:
       UserError: the output is a directory, is in a directory that does not exist, is one of the
@@ -289,22 +289,22 @@ def check_output(
     if not output or is_standard_output(output):
         return
     if output.endswith(os.sep) or os.path.isdir(output):
-        raise wrong(what, f"the directory {output}", "a file")
+        raise wrong(flag, f"the directory {output}", "a file")
     for path in paths:
         if os.path.realpath(path) == os.path.realpath(output):
-            raise wrong(what, f"{output}, which is an input", "another name")
+            raise wrong(flag, f"{output}, which is an input", "another name")
     directory = os.path.dirname(os.path.realpath(output))
     if not os.path.exists(directory):  # a misspelt one is not made
-        raise wrong(what, f"no such directory: {directory}", "one that exists")
-    require_writable(directory, what)
+        raise wrong(flag, f"no such directory: {directory}", "one that exists")
+    require_writable(directory, flag)
 
 
-def require_writable(directory: str, what: str) -> None:
-    """Raises UserError, which begins with `what`, unless files can be made in `directory`, which
+def require_writable(directory: str, role: str) -> None:
+    """Raises UserError, which begins with `role`, unless files can be made in `directory`, which
     need not exist."""
     if not is_writable(directory):
         found = f"{directory}, which cannot be written to"
-        raise wrong(what, found, "a directory that can")
+        raise wrong(role, found, "a directory that can")
 
 
 def is_writable(directory: str) -> bool:
@@ -316,12 +316,12 @@ def is_writable(directory: str) -> bool:
     return os.path.isdir(nearest) and os.access(nearest, os.W_OK)
 
 
-def require_no_pattern(path: str, what: str) -> None:
-    """Raises UserError, which begins with `what`, if TensorFlow would take the path of a checkpoint
+def require_no_pattern(path: str, role: str) -> None:
+    """Raises UserError, which begins with `role`, if TensorFlow would take the path of a checkpoint
     for a glob pattern."""
     if set(path) & set("*?["):
         expected = "a name without * ? [, which TensorFlow takes for a pattern"
-        raise wrong(what, path, expected)
+        raise wrong(role, path, expected)
 
 
 def sha256(path: str) -> str:

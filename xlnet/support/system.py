@@ -158,19 +158,19 @@ _GRACE = 2.0  # [s] in which a process that was killed just now is gone
 
 
 @contextlib.contextmanager
-def locked(path: str, what: str) -> Iterator[None]:
+def locked(path: str, meaning: str) -> Iterator[None]:
     """Holds a lock while the block runs.
 
     Args:
       path: the file to lock, which is made, with its directory, and removed at the end.
-      what: what holding the lock means, such as "model_dir: a run trains in X"; errors begin with
-        it.
+      meaning: what it means that the lock is held, with which errors begin, such as "model_dir: a
+        run trains in X".
 
     Raises:
       UserError: another process holds the lock.
     """
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with _lock(path, what) as f:
+    with _lock(path, meaning) as f:
         try:
             f.truncate(0)  # a holder that was killed has left its lines
             now = time.strftime("%Y-%m-%d %H:%M:%S")
@@ -185,7 +185,7 @@ def locked(path: str, what: str) -> Iterator[None]:
                 os.remove(path)
 
 
-def _lock(path: str, what: str) -> IO[str]:
+def _lock(path: str, meaning: str) -> IO[str]:
     """Opens and locks a file, and returns it; arguments and errors as of `locked`. Where the file
     system has no locks, the file is returned without one."""
     # The previous holder removes the file as it ends. So the file that is locked here may no longer
@@ -206,7 +206,7 @@ def _lock(path: str, what: str) -> IO[str]:
                 owner = f.read(1000).strip()
                 f.close()
                 raise UserError(
-                    f"{what} already, {owner}; stop it, or wait for it"
+                    f"{meaning} already, {owner}; stop it, or wait for it"
                 ) from None
         except OSError:
             _log.warning("note: the file system of %s has no locks", path)
