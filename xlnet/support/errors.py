@@ -180,7 +180,7 @@ def _known_message(error: Exception, **known: Any) -> str | None:
         values = {**known, "reason": why, **match.groupdict()}
         if file := _file(error, why):
             values["file"] = file
-        with contextlib.suppress(KeyError):  # of a field that has no value
+        with contextlib.suppress(KeyError):  # a field has no value: try the next case
             return message.format(**values)
     return None
 
