@@ -1,7 +1,8 @@
 """The settings of a task: those given, and those that the model keeps in its `run.json`.
 
-The document says what a model was trained for, so that its directory and one file are enough to
-evaluate, to predict and to continue. TensorFlow is imported only where checkpoints are read.
+The document (`RunDocument`) says what a model was trained for, so that its directory and one file
+are enough to evaluate, to predict and to resume. TensorFlow is imported only where checkpoints are
+read.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from xlnet.tasks.contract import Task
 
 _log = logging.getLogger(__name__)
 
-# Settings of files that a model has next to its weights, and the names of these files.
+# Settings of files that a model has next to its weights, and the names of these files. A given
+# setting replaces the file.
 OWN_FILES = {"model_config_path": CONFIG_NAME, "spiece_model_file": SPIECE_NAME}
 
 # Keys of the section `task` of a document on which the meaning of the weights depends.
@@ -51,7 +53,8 @@ class FineTunedTask:
 
     @property
     def layout(self) -> encoding.Layout:
-        """The length of a record's text or choice, and how longer texts are truncated."""
+        """The length of a record, of a multiple choice for each choice; and how longer texts are
+        cut, or divided into windows."""
         settings = self.settings
         return encoding.Layout(
             settings.max_seq_length,
@@ -61,24 +64,25 @@ class FineTunedTask:
         )
 
     def features(self, is_training: bool) -> tuple[record_files.Feature, ...]:
-        """The features of a record: name, shape and dtype of each."""
+        """The features of a record: name, shape and dtype of each. is_training: a record may have
+        more texts in training, as the pairs of documents of a ranking."""
         length = self.settings.max_seq_length
         of_task = self.task.features(length)
         num_choices = self.task.num_choices(is_training)
         return record_files.finetuning_features(length, of_task, num_choices)
 
 
-# ---- where a model is
+# ---- which model is there
 
 
 def read_model(model_dir: str) -> RunDocument | None:
     """The document of the fine-tuned model in a directory, or in its `best` if only that has
-    weights; None if neither has weights, or the weights are not those of a fine-tuned model."""
+    weights; None without weights, or if they are not those of a fine-tuned model."""
     # A directory that was copied to predict may have `best` alone. A document without weights is
-    # left out: a run that failed before its first checkpoint leaves one, but nothing resumes.
-    for home in (model_dir, os.path.join(model_dir, BEST)):
-        if run_document.weights_in(home):
-            document = run_document.read(home)
+    # that of a run that failed before its first checkpoint: nothing resumes.
+    for directory in (model_dir, os.path.join(model_dir, BEST)):
+        if run_document.weights_in(directory):
+            document = run_document.read(directory)
             if document and document.task is not None:
                 return document
             return None
@@ -104,7 +108,7 @@ def inherited_settings(
     given: Collection[str],
     document: RunDocument | None,
 ) -> tuple[AnySettings, NetworkSettings, OptimizationSettings]:
-    """The settings of a command, with those that it inherits from its model.
+    """The three groups of settings of a command, with the values that it inherits from its model.
 
     A value comes from the first of: the flag, the model in `model_dir`, the files next to the
     initial weights, the default. The vocabulary and the architecture are the model's own files.
@@ -112,12 +116,9 @@ def inherited_settings(
     Args:
       settings: as given, or their defaults, like the next two.
       network: how the network is run.
-      optimization: of the optimizer.
-      given: the names of the settings that the user gave, also those given as their default.
-      document: of the fine-tuned model in `model_dir`, by `read_model`; None: there is none.
-
-    Returns:
-      `settings`, `network` and `optimization` with the inherited values.
+      optimization: the length of the training, its learning rate and optimizer.
+      given: names of the settings that the user gave, also those given as their default.
+      document: of the fine-tuned model in `model_dir`, by `read_model`; None if there is none.
 
     Raises:
       UserError: a given setting contradicts the model, without `allow_changes`.
@@ -127,38 +128,40 @@ def inherited_settings(
     if document:
         with run_document.malformed_as_user_error(document.path):
             _check_program(settings, given, document)
-            # A training resumes its run, and inherits what belongs to the run, too. So does an
-            # evaluation of the run's own files: it reads and divides them as the run did.
+            # A training resumes as it began, so it inherits what belongs to the run, too, not only
+            # to the model. So does a command that names no files: it reads those of the run, and
+            # divides them as the run did.
             reads_files_of_run = settings.needs_data_dir and not settings.data_dir
             of_run = settings.do_train or reads_files_of_run
-            # Training may have chosen a threshold. A command that only predicts inherits it, unless
-            # the user of the run gave one.
+            # A training chooses its threshold itself; other commands have the chosen one, unless
+            # the training was given one.
             chosen = (document.task or {}).get("threshold")
             if chosen is not None and not settings.do_train:
                 resolved = {"predict_threshold": chosen, **document.resolved}
                 document = dataclasses.replace(document, resolved=resolved)
-            (inherited, network, optimization), different = run_document.inherit(
+            # differences: in words, the given settings that contradict the run
+            (inherited, network, optimization), differences = run_document.inherit(
                 (settings, network, optimization), given, document, of_run=of_run
             )
             _check_form_to_predict(settings, inherited)
             settings = inherited
         if settings.do_train:
-            run_document.refuse(document, different, settings.allow_changes)
+            run_document.refuse(document, differences, settings.allow_changes)
         settings = with_own_files(settings, document.directory)
-        settings.check()
+        settings.check()  # inherited values may not fit those that are given
     else:
         _check_directory(settings)
-    # What the initial weights have. A new run keeps the limit of distances (`clamp_len`) with which
-    # they were trained; a run that resumes has inherited it.
+    # What the initial weights have. They were trained with a limit of distances (`clamp_len`),
+    # which a new run keeps. Of a training that resumes, the model has it already.
     if settings.init_checkpoint:
-        start = files.directory_of(settings.init_checkpoint)
-        settings = with_own_files(settings, start)
-        of_start = None if document else run_document.read(start)
-        if of_start:
+        directory = files.directory_of(settings.init_checkpoint)
+        settings = with_own_files(settings, directory)
+        of_weights = None if document else run_document.read(directory)
+        if of_weights:
             (network,), _ = run_document.inherit(
-                (network,), given, of_start, of_run=False
+                (network,), given, of_weights, of_run=False
             )
-    # By now, each of these is given, inherited or the name of a file.
+    # By now, each of these is given, inherited or the path of one of the model's files.
     require(settings, "task_name", "spiece_model_file", "model_config_path")
     if settings.needs_data_dir:
         require(settings, "data_dir")
@@ -166,8 +169,13 @@ def inherited_settings(
 
 
 def _check_form_to_predict(asked: TaskSettings, inherited: TaskSettings) -> None:
-    """Raises UserError where a file to predict would be read in another form than the command asks
-    for. asked: the settings of the command; inherited: the same with those of the run."""
+    """Raises UserError if a file to predict would be read in another form than the command asks
+    for, as a command that also reads the files of the run inherits their form.
+
+    Args:
+      asked: the settings of the command.
+      inherited: the same with what they inherit from the run.
+    """
     if not asked.predict_file:
         return
     for field in dataclasses.fields(FormSettings):
@@ -182,8 +190,8 @@ def _check_form_to_predict(asked: TaskSettings, inherited: TaskSettings) -> None
 def _check_program(
     settings: TaskSettings, given: Collection[str], document: RunDocument
 ) -> None:
-    """Raises UserError if a model was trained with another program than that of `settings`, or on
-    another task than a given `task_name`."""
+    """Raises UserError if the model of a document was trained by another program than that of the
+    settings, or for another task than `task_name`, if that is given."""
     path, stored = document.path, document.task or {}
     task_type = known.type_of(stored, path)
     if task_type.program != settings.program:
@@ -191,13 +199,13 @@ def _check_program(
         raise wrong("model_dir", found, f"one of {settings.program}")
     if "task_name" not in given:
         return
-    wanted = known.CUSTOM
+    asked = known.CUSTOM
     if known.canonical_name(settings.task_name) != known.CUSTOM:
-        task = known.find_task(settings.task_name)
         # Some tasks are predicted by the model of another one.
-        wanted = task.published.trained_as or task.name
-    if wanted != stored["task"]:
-        raise wrong(f"model_dir: {path}: task", stored["task"], wanted, "--task_name")
+        task = known.find_task(settings.task_name)
+        asked = task.published.trained_as or task.name
+    if asked != stored["task"]:
+        raise wrong(f"model_dir: {path}: task", stored["task"], asked, "--task_name")
 
 
 def _check_directory(settings: TaskSettings) -> None:
@@ -209,12 +217,12 @@ def _check_directory(settings: TaskSettings) -> None:
     - it has no weights, and `init_checkpoint` does not exist, or is not given although the
       directory has released weights.
 
-    Later checks would find this, too, but speak of a missing task or vocabulary.
+    Later errors would be about a task or a vocabulary that is missing because of that.
     """
     if run_document.weights_in(settings.model_dir):
         document = run_document.read(settings.model_dir)
-        # Weights without a document may be fine-tuned ones of the original implementation. Those
-        # of a document without a program are converted, perhaps with an output layer to predict.
+        # Weights without a document are the original implementation's. Those of a document without
+        # a program are converted, perhaps with an output layer to predict.
         if document and (document.program or settings.do_train):
             found = f"a pretrained model, by {document.path}"
             expected = "a fine-tuned one; to fine-tune it, give it as init_checkpoint"
@@ -224,20 +232,21 @@ def _check_directory(settings: TaskSettings) -> None:
         found = f"no checkpoint in {settings.model_dir}"
         raise wrong("model_dir", found, "a trained model", "--do_train")
     if not settings.init_checkpoint:
+        # The user may mean released weights in `model_dir`, from which no training starts.
         run_document.refuse_released(settings.model_dir)
         return
-    start = files.directory_of(settings.init_checkpoint)
-    if not glob.glob(os.path.join(glob.escape(start), "*.index")):
+    directory = files.directory_of(settings.init_checkpoint)
+    if not glob.glob(os.path.join(glob.escape(directory), "*.index")):
         found = f"no checkpoint {settings.init_checkpoint}"
         raise wrong("init_checkpoint", found, "one that exists")
 
 
-def with_own_files(settings: AnySettings, home: str) -> AnySettings:
-    """The settings with the vocabulary and the architecture next to the weights in the directory
-    `home`, unless others are given."""
+def with_own_files(settings: AnySettings, directory: str) -> AnySettings:
+    """The settings with the paths of the vocabulary and the architecture in a model's directory, as
+    far as they are there and no others are given."""
     paths: dict[str, Any] = {}
     for name, file in OWN_FILES.items():
-        path = os.path.join(home, file)
+        path = os.path.join(directory, file)
         if not getattr(settings, name) and os.path.exists(path):
             paths[name] = path
     return dataclasses.replace(settings, **paths)
@@ -257,12 +266,14 @@ def read_vocabulary(
     """The tokenizer of `spiece_model_file`.
 
     Args:
-      settings: as they are resolved.
-      config: the architecture.
-      weights: the directories of weights that are used, by the flag that names each.
+      settings: of the task, with the file and how text is cleaned.
+      config: the architecture, with the number of pieces.
+      weights: the directories of weights that were trained with this vocabulary, by the flags that
+        name them, for errors.
 
     Raises:
-      UserError: it is not the vocabulary of the weights, or has not as many pieces as the network.
+      UserError: the weights were trained with another vocabulary, or it has another number of
+        pieces than the network.
     """
     tokenizer = Tokenizer(
         settings.spiece_model_file,
@@ -283,19 +294,18 @@ def read_vocabulary(
 
 
 def task_of_run(settings: FineTuningSettings, document: RunDocument | None) -> Task:
-    """Returns the `Task` of a run.
+    """The `Task` of resolved settings.
 
     Args:
-      settings: as they are resolved.
-      document: of the model in `model_dir`; None: there is none. Without training, the task has its
-        labels, so that the directory and one file are enough to predict.
+      settings: with what is inherited from the model.
+      document: of the fine-tuned model; None without one. Unless the settings train, the task has
+        the labels of the model, as the files of the settings may have others or none.
     """
     if not document:
         return known.resolve_task(settings)
     stored = document.task or {}
     with run_document.malformed_as_user_error(document.path):
-        # The file that the model was trained on is divided as in training: the examples of "dev"
-        # are those that were held out.
+        # If these are the rows that the model was trained on, dev is what that training held out.
         if settings.dev_share is None and _is_train_file(settings, document):
             settings = dataclasses.replace(settings, dev_share=stored.get("dev_share"))
         return known.resolve_task(settings, stored)
@@ -307,20 +317,20 @@ def _is_train_file(settings: TaskSettings, document: RunDocument) -> bool:
     if settings.do_train or not os.path.isfile(settings.data_dir):
         return False
     resolved = document.resolved
-    trained_on = resolved.get("train_file") or resolved.get("data_dir") or ""
-    if os.path.exists(trained_on) and os.path.samefile(trained_on, settings.data_dir):
+    train_file = resolved.get("train_file") or resolved.get("data_dir") or ""
+    if os.path.exists(train_file) and os.path.samefile(train_file, settings.data_dir):
         return True
     return document.digests.get("train") == [files.digest_of(settings.data_dir)]
 
 
 def describe_task(settings: FineTuningSettings, task: Task) -> dict[str, Any]:
-    """The section `task` of `run.json`: what the output layer is for, with the labels, and what the
-    train file determined."""
+    """The section `task` of `run.json`: what the output layer is for, with its labels in the order
+    of their ids, None without labels; and how the files of the training were read and divided."""
     return {
         "task": task.published.trained_as or task.name,
         "kind": task.kind,
         "kind_options": dataclasses.asdict(task.options),
-        "labels": list(task.labels) or None,  # None: the task has none
+        "labels": list(task.labels) or None,
         "head": task.scope(settings.cls_scope),
         "summary_type": settings.summary_type,
         "use_summ_proj": settings.use_summ_proj,
@@ -335,8 +345,8 @@ def document_of(
     task: Task,
     tokenizer: Tokenizer,
 ) -> RunDocument:
-    """The document of a fine-tuned model that no run of ours has trained, or not yet: `program` is
-    None, and `resolved` has only what belongs to the model."""
+    """The document of a model that no program of this library has trained, or not yet: `program` is
+    None, and `resolved` has the settings that belong to the model alone, not to a run."""
     document = RunDocument(
         run_document.path_in(settings.model_dir),
         program=None,
@@ -359,17 +369,16 @@ def check_trained_for(model_dir: str, settings: FineTuningSettings, task: Task) 
     newest = checkpoint.newest(model_dir)  # a prefix; None: no checkpoint
     if not newest:
         return
-    document, wanted = run_document.read(model_dir), describe_task(settings, task)
+    document, described = run_document.read(model_dir), describe_task(settings, task)
     if document and document.task is not None:
         for key in _OF_WEIGHTS:
-            was, now = document.task.get(key), wanted[key]
+            was, now = document.task.get(key), described[key]
             if was != now:
                 where = f"model_dir: {document.path}"
                 raise wrong(where, f"{key} {was}", f"{key} {now}")
         return
-    # No document says the task, so the names of the variables must. Some output layers are in the
-    # scope "model" of the network, some are next to it.
-    layer = wanted["head"] + "/"
+    # No document names a task. Output layers may be in the scope `model` or outside of it.
+    layer = described["head"] + "/"
     names = [name.removeprefix("model/") for name in checkpoint.names(newest)]
     has_layer = any(name.startswith(layer) for name in names)
     if settings.do_train or not has_layer:
@@ -381,15 +390,15 @@ def check_trained_for(model_dir: str, settings: FineTuningSettings, task: Task) 
 
 
 def check_start(settings: FineTuningSettings, task: Task) -> None:
-    """Raises UserError if `init_checkpoint` has an output layer of the same name as this run, but
-    with other labels, or labels in another order: training would start from it."""
+    """Raises UserError if the output layer of `init_checkpoint` has the name of this run's, so that
+    its weights are used, but other labels, or in another order."""
     if task.columns.choices:  # one output scores each choice, whatever the labels are
         return
     document = run_document.read(files.directory_of(settings.init_checkpoint or ""))
     if not document or not document.task:
         return
-    stored, wanted = document.task, describe_task(settings, task)
-    before, now = stored.get("labels"), wanted["labels"]
-    if stored.get("head") == wanted["head"] and before != now:
-        where = f"init_checkpoint: labels of the output layer {wanted['head']}"
-        raise wrong(where, before, f"{now}, or a new layer", "--cls_scope")
+    stored, described = document.task, describe_task(settings, task)
+    was, now = stored.get("labels"), described["labels"]
+    if stored.get("head") == described["head"] and was != now:
+        where = f"init_checkpoint: labels of the output layer {described['head']}"
+        raise wrong(where, was, f"{now}, or a new layer", "--cls_scope")
