@@ -107,16 +107,6 @@ def fit(
                 return
 
 
-def _save(run: TrainingRun, training: Estimator) -> None:
-    """Writes a checkpoint of this step; the memories first, so that no checkpoint lacks them."""
-    model_dir, keep = run.settings.model_dir, run.settings.max_save
-    recurrent_memory.save(training, model_dir, run.devices)
-    if run.devices.is_chief:
-        saver, session = training.saver, training.session
-        checkpoint.write(saver, session, model_dir, training.step, keep)
-        recurrent_memory.forget(model_dir)
-
-
 def _resume(
     run: TrainingRun, selection: BestCheckpoint, evaluator: Evaluator | None
 ) -> int | None:
@@ -139,38 +129,6 @@ def _resume(
         _log.info("the run in %s was stopped early, at step %d", model_dir, first)
         return None
     return first
-
-
-def _is_due(run: TrainingRun, evaluator: Evaluator | None, step: int) -> bool:
-    """Whether a step is evaluated: the last one, multiples of `eval_steps`, perhaps the first."""
-    if not evaluator:
-        return False
-    if not step:
-        return evaluator.evaluates_start
-    every = run.settings.eval_steps
-    return step == run.optimization.train_steps or bool(every) and step % every == 0
-
-
-def _evaluate(
-    run: TrainingRun,
-    selection: BestCheckpoint,
-    evaluator: Evaluator | None,
-    step: int,
-) -> None:
-    """Evaluates the newest checkpoint, of this step, and keeps it if it is the best so far."""
-    assert evaluator, "without one no evaluation is due"
-    model_dir = run.settings.model_dir
-    prefix = checkpoint.newest(model_dir)
-    with contextlib.ExitStack() as stack:
-        if run.devices.hosts == 1:  # the others would wait for a host that is gone
-            stack.enter_context(StopSignal(ends_at_once=True))
-        result = evaluator.evaluate_step(step, prefix)
-        curves = {}
-        for name, value in result.items():
-            if isinstance(value, float):
-                curves[f"eval/{name}"] = value
-        progress.add_to_board(model_dir, step, curves)
-        selection.add(step, result, prefix)
 
 
 def _begin(run: TrainingRun, step: int) -> None:
@@ -206,6 +164,48 @@ def _begin(run: TrainingRun, step: int) -> None:
     width = max(map(len, banner))
     for name, value in banner.items():
         _log.info("%-*s  %s", width, name, value)
+
+
+def _is_due(run: TrainingRun, evaluator: Evaluator | None, step: int) -> bool:
+    """Whether a step is evaluated: the last one, multiples of `eval_steps`, perhaps the first."""
+    if not evaluator:
+        return False
+    if not step:
+        return evaluator.evaluates_start
+    every = run.settings.eval_steps
+    return step == run.optimization.train_steps or bool(every) and step % every == 0
+
+
+def _save(run: TrainingRun, training: Estimator) -> None:
+    """Writes a checkpoint of this step; the memories first, so that no checkpoint lacks them."""
+    model_dir, keep = run.settings.model_dir, run.settings.max_save
+    recurrent_memory.save(training, model_dir, run.devices)
+    if run.devices.is_chief:
+        saver, session = training.saver, training.session
+        checkpoint.write(saver, session, model_dir, training.step, keep)
+        recurrent_memory.forget(model_dir)
+
+
+def _evaluate(
+    run: TrainingRun,
+    selection: BestCheckpoint,
+    evaluator: Evaluator | None,
+    step: int,
+) -> None:
+    """Evaluates the newest checkpoint, of this step, and keeps it if it is the best so far."""
+    assert evaluator, "without one no evaluation is due"
+    model_dir = run.settings.model_dir
+    prefix = checkpoint.newest(model_dir)
+    with contextlib.ExitStack() as stack:
+        if run.devices.hosts == 1:  # the others would wait for a host that is gone
+            stack.enter_context(StopSignal(ends_at_once=True))
+        result = evaluator.evaluate_step(step, prefix)
+        curves = {}
+        for name, value in result.items():
+            if isinstance(value, float):
+                curves[f"eval/{name}"] = value
+        progress.add_to_board(model_dir, step, curves)
+        selection.add(step, result, prefix)
 
 
 # ---- signals

@@ -63,7 +63,7 @@ class HeldOut:
                 dataset = input_pipeline.pretraining_batches(
                     directory,
                     manifest,
-                    sampling=run.sampling,
+                    sampling=settings,
                     tokenizer=run.tokenizer,
                     batch_size=batch_size,
                     seed=0,

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Collection, Sequence
 from importlib.util import find_spec
+from typing import TypeVar
 
 import tensorflow as tf2
 
@@ -31,6 +32,7 @@ from xlnet.support.errors import UserError, wrong
 
 _log = logging.getLogger(__name__)
 
+Sampling = TypeVar("Sampling", bound=SamplingSettings)
 _TFRECORDS = "tfrecords"
 # What the original's flags say of records, which say it themselves.
 _FLAGS_OF_RECORDS = ("seq_len", "reuse_len", "bi_data", "uncased")
@@ -78,11 +80,9 @@ def resolve(
     objective = objectives.find(settings.objective)
     if objective.needs_mask_id and tokenizer.mask_id is None:
         raise wrong(tokenizer.path, "no <mask>", "one", f"--objective={objective.name}")
-    sampling = choose_sampling(
-        settings, manifest.seq_len, manifest.reuse_len, objective.samples_targets
-    )
 
-    # Write down what the run is.
+    # Write down what the run is: settings that follow from the lengths of the records as given, so
+    # that whoever goes on with the weights may have longer records.
     digests = {"record_info_dir": manifest.digest}
     if held_out:
         digests["eval_record_info_dir"] = held_out.digest
@@ -96,6 +96,7 @@ def resolve(
         text=run_document.text_of(tokenizer),
         digests=digests,
     )
+    settings = choose_sampling(settings, manifest.seq_len, manifest.reuse_len)
 
     fused_attention = None
     # Do the records fit the devices, the initial weights the network, and this run the one that it
@@ -128,7 +129,6 @@ def resolve(
         tokenizer=tokenizer,
         manifest=manifest,
         held_out=held_out,
-        sampling=sampling,
         document=document,
         fused_attention=fused_attention,
     )
@@ -288,26 +288,16 @@ def _check_same(
         )
 
 
-def choose_sampling(
-    settings: SamplingSettings, seq_len: int, reuse_len: int, is_read: bool = True
-) -> SamplingSettings:
+def choose_sampling(settings: Sampling, seq_len: int, reuse_len: int) -> Sampling:
     """The settings, where `num_predict` and `perm_size` that are not given follow from the lengths
-    of the records. `run.json` keeps them as given, so whoever goes on with the weights may have
-    longer records.
-
-    Args:
-      settings: of the run.
-      seq_len: of the records.
-      reuse_len: of the records.
-      is_read: whether the targets are used; if not, one is sampled.
+    of the records.
 
     Raises:
       UserError: more targets than a sequence can have, or no such factorization order.
     """
-    num_predict = settings.num_predict or max(1, seq_len // 6)
     sampling = dataclasses.replace(
         settings,
-        num_predict=num_predict if is_read else 1,
+        num_predict=settings.num_predict or max(1, seq_len // 6),
         perm_size=settings.perm_size or max(reuse_len, seq_len - reuse_len),
     )
     permutation.check(sampling, seq_len, reuse_len)

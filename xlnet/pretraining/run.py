@@ -21,7 +21,7 @@ from xlnet.model import heads, ops, parameters, stateless_random
 from xlnet.model.ops import Tensors
 from xlnet.pretraining import objectives
 from xlnet.runs import run_document
-from xlnet.settings.pretraining import PretrainingSettings, SamplingSettings
+from xlnet.settings.pretraining import PretrainingSettings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,6 @@ class PretrainingRun(TrainingRun):
       tokenizer: that of the records.
       manifest: of the training records.
       held_out: manifest of the records to evaluate on; None: none.
-      sampling: how targets and orders are sampled, see `resolve.choose_sampling`.
       document: what the model directory says of the run.
       fused_attention: the compute capability of the GPUs for which attention is compiled to one
         program, such as (9, 0); None: attention is that of XLA or TensorFlow.
@@ -46,11 +45,23 @@ class PretrainingRun(TrainingRun):
     tokenizer: Tokenizer
     manifest: Manifest
     held_out: Manifest | None
-    sampling: SamplingSettings
     document: run_document.RunDocument
     fused_attention: tuple[int, int] | None = None
 
-    # -- the step
+    # -- a step
+
+    def batches(self, start: int) -> tf.data.Dataset:
+        settings = self.settings
+        return input_pipeline.pretraining_batches(
+            settings.record_info_dir,
+            self.manifest,
+            sampling=settings,
+            tokenizer=self.tokenizer,
+            batch_size=settings.train_batch_size,
+            rows=self.devices.rows(settings.train_batch_size),
+            seed=settings.seed,
+            start_step=start,
+        )
 
     def model_fn(self, features: Tensors) -> EstimatorSpec:
         """A training step on one replica; features: those of `batches`, [b,...]."""
@@ -81,6 +92,22 @@ class PretrainingRun(TrainingRun):
         update = tf.group(update, memory.update(kept["memory"]))
         return EstimatorSpec(loss, update, scalars, memory.variable)
 
+    def with_targets(self, features: Tensors) -> tuple[Tensors, Memory | None]:
+        """A batch for `losses`: the features [b,...], the targets (`objectives.Objective.targets`)
+        and, if the run has a memory, `memory` [b,L,M,D], that of the sequences before. Also the
+        `Memory` that keeps it, or None."""
+        settings = self.settings
+        # The integers are int64, as TensorFlow computes int32 on the host instead of the device.
+        features = ops.on_device(features)
+        special_ids = [self.tokenizer.sep_id, self.tokenizer.cls_id]
+        targets = self.objective.targets(features, special_ids)
+        batch = {**features, **targets}
+        if not settings.mem_len:
+            return batch, None
+        with parameters.model_scope():
+            memory = Memory(self.config, settings.mem_len, features["starts_stream"])
+        return {**batch, "memory": memory.value}, memory
+
     def micro_batch_loss(
         self, part: Tensors, first_row: Any
     ) -> tuple[tf.Tensor, Tensors]:
@@ -100,22 +127,6 @@ class PretrainingRun(TrainingRun):
             )
             loss += self.settings.next_segment_loss * tf.reduce_mean(segments)
         return loss, kept
-
-    def with_targets(self, features: Tensors) -> tuple[Tensors, Memory | None]:
-        """A batch for `losses`: the features [b,...], the targets (`objectives.Objective.targets`)
-        and, if the run has a memory, `memory` [b,L,M,D], that of the sequences before. Also the
-        `Memory` that keeps it, or None."""
-        settings = self.settings
-        # The integers are int64, as TensorFlow computes int32 on the host instead of the device.
-        features = ops.on_device(features)
-        special_ids = [self.tokenizer.sep_id, self.tokenizer.cls_id]
-        targets = self.objective.targets(features, special_ids)
-        batch = {**features, **targets}
-        if not settings.mem_len:
-            return batch, None
-        with parameters.model_scope():
-            memory = Memory(self.config, settings.mem_len, features["starts_stream"])
-        return {**batch, "memory": memory.value}, memory
 
     def losses(
         self,
@@ -175,19 +186,6 @@ class PretrainingRun(TrainingRun):
     def unit(self) -> tuple[str, int]:
         return "tokens", self.settings.train_batch_size * self.manifest.seq_len
 
-    def batches(self, start: int) -> tf.data.Dataset:
-        settings = self.settings
-        return input_pipeline.pretraining_batches(
-            settings.record_info_dir,
-            self.manifest,
-            sampling=self.sampling,
-            tokenizer=self.tokenizer,
-            batch_size=settings.train_batch_size,
-            rows=self.devices.rows(settings.train_batch_size),
-            seed=settings.seed,
-            start_step=start,
-        )
-
     def write_document(self) -> None:
         directory = self.settings.model_dir
         run_document.write(directory, self.document, self.config, self.tokenizer)
@@ -199,10 +197,8 @@ class PretrainingRun(TrainingRun):
         settings, manifest = self.settings, self.manifest
         predicted: Any = "all"
         if self.objective.samples_targets:
-            predicted = self.sampling.num_predict
+            predicted = settings.num_predict
         steps = input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
-        # Where it is not given, it follows from the lengths of the records.
-        shown = dataclasses.replace(settings, perm_size=self.sampling.perm_size)
         return {
             "data": (
                 f"{settings.record_info_dir}: {manifest.tokens:,} tokens, {manifest.num_streams} "
@@ -213,5 +209,7 @@ class PretrainingRun(TrainingRun):
                 f"{manifest.seq_len} tokens, {manifest.reuse_len} reused, memory "
                 f"{settings.mem_len}, {predicted} predicted"
             ),
-            "settings": run_document.changed((shown, self.network, self.optimization)),
+            "settings": run_document.changed(
+                (settings, self.network, self.optimization)
+            ),
         }
