@@ -328,6 +328,7 @@ def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
     # This is called within the graph of a replica; `merge_call` changes to a context that sees all
     # replicas.
     def reduce(strategy: tf2.distribute.Strategy, *group: Any) -> list[Any]:
+        # (values of all replicas, where their mean is to be: on the same devices)
         pairs = [(tensor, tensor) for tensor in group]
         mean = tf2.distribute.ReduceOp.MEAN
         return strategy.extended.batch_reduce_to(mean, pairs)
@@ -360,7 +361,8 @@ def local_variable(name: str, shape: Sequence[Any]) -> Any:
 
 def set_value(session: tf.Session, part: Any, value: Any) -> None:
     """Sets a replica's copy of a variable, by its initializer: a session's graph cannot grow."""
-    session.run(part.initializer, {part.initializer.inputs[1]: value})
+    initial_value = part.initializer.inputs[1]  # the inputs are (variable, value)
+    session.run(part.initializer, {initial_value: value})
 
 
 def base_name(variable: Any) -> str:

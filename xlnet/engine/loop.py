@@ -64,32 +64,34 @@ def fit(
     with contextlib.ExitStack() as stack:
         if devices.is_chief:  # of several hosts only the first one writes
             lock = os.path.join(model_dir, LOCK)
-            said = f"model_dir: a run trains in {model_dir}"
-            stack.enter_context(system.locked(lock, said))
+            if_locked = f"model_dir: a run trains in {model_dir}"
+            stack.enter_context(system.locked(lock, if_locked))
         stop = stack.enter_context(StopSignal())
         stack.callback(tf.summary.FileWriterCache.clear)  # TensorBoard's open files
-        first = _resume(run, selection, evaluator)
-        if first is None:
+        start = _resume(run, selection, evaluator)
+        if start is None:
             return
 
         # Build the step and restore its variables. A run that cannot resume leaves the directory as
         # it was: the document is written after that.
-        training = stack.enter_context(Estimator.started(run, first))
+        training = stack.enter_context(Estimator.started(run, start))
         recurrent_memory.load(training, model_dir, devices)
         if settings.init_checkpoint and not checkpoint.newest(model_dir):
             checkpoint.start_from(training.session, settings.init_checkpoint)
-        _begin(run, first)
-        reports = progress.Progress(run, first)
+        _begin(run, start)
+        reports = progress.Progress(run, start)
 
         while training.step < last:
             began = time.time()
             values = training.run_step(stop.received > 0)
             step = training.step
             reports.add(step, values, time.time() - began)
-            if step == first + 1:
+            if step == start + 1:
+                # The first host has written its document before this step, which all hosts share.
                 run.check_host()
 
-            # All hosts see the same number, so all stop after the same step.
+            # All hosts see the same number, so all stop after the same step. A signal during the
+            # last step has no next one in which they would see it.
             is_stopped = values["stop"] > 0 or step == last and stop.received > 0
             is_due = not is_stopped and _is_due(run, evaluator, step)
             if is_stopped or is_due or step == last or step % settings.save_steps == 0:
@@ -113,22 +115,22 @@ def _resume(
     """The step of the newest checkpoint, 0 without; None if the training is over. Removes what a
     killed run left unfinished, and makes up its evaluation."""
     model_dir, last = run.settings.model_dir, run.optimization.train_steps
-    first = checkpoint.step_of(model_dir)
-    is_evaluated = selection.go_back_to(first)
+    start = checkpoint.step_of(model_dir)
+    is_evaluated = selection.go_back_to(start)
     if run.devices.is_chief:
         files.remove_unfinished(os.path.join(model_dir, ""))
         checkpoint.remove_unfinished(model_dir)
         recurrent_memory.forget(model_dir)
-        selection.replace_later(first)
-        if _is_due(run, evaluator, first) and not is_evaluated:
-            _evaluate(run, selection, evaluator, first)
-    if first >= last:
+        selection.replace_later(start)
+        if _is_due(run, evaluator, start) and not is_evaluated:
+            _evaluate(run, selection, evaluator, start)
+    if start >= last:
         _log.info("the run in %s has all of its %d steps", model_dir, last)
         return None
     if selection.is_over():
-        _log.info("the run in %s was stopped early, at step %d", model_dir, first)
+        _log.info("the run in %s was stopped early, at step %d", model_dir, start)
         return None
-    return first
+    return start
 
 
 def _begin(run: TrainingRun, step: int) -> None:

@@ -78,9 +78,12 @@ def load(training: Estimator, model_dir: str, run_devices: devices.Devices) -> N
             expected,
         )
         return
-    # The files are mapped: only this host's batch elements are read.
+    # The files are mapped: of each those batch elements are read that are this host's. Example: two
+    # hosts wrote 0 to 3 and 4 to 7; of these the second of four hosts, with the elements 2 and 3,
+    # reads the last two of the first file, and nothing of the other.
     own = run_devices.rows(expected[0])
-    first, read = 0, []
+    first = 0  # the batch element with which a file begins
+    read = []
     for values in stored:
         read.append(values[max(own.start - first, 0) : max(own.stop - first, 0)])
         first += len(values)

@@ -67,7 +67,7 @@ def resolve(
     """
     settings = _with_directories(settings)
     settings, network, optimization = inherit(settings, network, optimization, given)
-    used = devices.connect(device)
+    run_devices = devices.connect(device)
 
     # Read the records.
     manifest, held_out = read_manifests(settings)
@@ -103,7 +103,7 @@ def resolve(
     # resumes?
     if not settings.do_eval:
         input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
-        used.check_divides(settings.train_batch_size, settings.grad_accum_steps)
+        run_devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
         if held_out:
             note_trained_on(held_out, manifest)
         elif settings.eval_steps:
@@ -117,13 +117,13 @@ def resolve(
             run_document.check_weights(prefix, config, tokenizer, "init_checkpoint")
         run_document.check_resumed(document, config, tokenizer, settings.allow_changes)
         fused_attention = choose_fused_attention(
-            device.fused_attention, settings, config, network, used
+            device.fused_attention, settings, config, network, run_devices
         )
     return PretrainingRun(
         settings=settings,
         optimization=optimization,
         config=config,
-        devices=used,
+        devices=run_devices,
         network=network,
         objective=objective,
         tokenizer=tokenizer,
@@ -140,10 +140,10 @@ def resolve(
 def _with_directories(settings: PretrainingSettings) -> PretrainingSettings:
     """The settings with the directory of the records as found; with `model` next to them as the
     default of model_dir; in an evaluation, with the records as the default of the held-out ones."""
-    records = _found("record_info_dir", settings.record_info_dir)
+    records = _records_directory("record_info_dir", settings.record_info_dir)
     held_out, model_dir = settings.eval_record_info_dir, settings.model_dir
     if held_out:
-        held_out = _found("eval_record_info_dir", held_out)
+        held_out = _records_directory("eval_record_info_dir", held_out)
     if settings.do_eval:
         held_out = held_out or records
     elif not model_dir:
@@ -160,9 +160,9 @@ def _with_directories(settings: PretrainingSettings) -> PretrainingSettings:
     )
 
 
-def _found(flag: str, directory: str) -> str:
-    """The directory of records that a flag names: the original's command lines name
-    <save_dir>/tfrecords."""
+def _records_directory(flag: str, directory: str) -> str:
+    """The directory of the records that a flag names. The original's command lines name its
+    subdirectory `tfrecords`, with a note."""
     parent, last = os.path.split(directory.rstrip("/"))
     parent = parent or "."
     if last == _TFRECORDS and files.exists(os.path.join(parent, MANIFEST_NAME)):
@@ -312,20 +312,20 @@ def choose_fused_attention(
     settings: PretrainingSettings,
     config: XLNetConfig,
     network: NetworkSettings,
-    used: Devices,
+    run_devices: Devices,
 ) -> tuple[int, int] | None:
     """The compute capability of the GPUs for which attention is compiled to one program, None if it
     is not: it is where that is asked for or, if nothing is said, where it was tried. A UserError if
     it is asked for and not possible; else a note."""
-    capability = devices.compute_capability(used.gpus)
+    capability = devices.compute_capability(run_devices.gpus)
     is_wanted = asked
     if asked is None:
-        is_single = used.replicas == 1
+        is_single = run_devices.replicas == 1
         is_wanted = capability == _TRIED and is_single and bool(find_spec("triton"))
     if not is_wanted:
         return None
     try:
-        _check_attention(capability, settings, config, network, used)
+        _check_attention(capability, settings, config, network, run_devices)
     except UserError as error:
         if asked:
             raise
@@ -339,7 +339,7 @@ def _check_attention(
     settings: PretrainingSettings,
     config: XLNetConfig,
     network: NetworkSettings,
-    used: Devices,
+    run_devices: Devices,
 ) -> None:
     """Raises UserError unless attention can be one program, and gives on these devices what the
     plain form gives."""
@@ -348,15 +348,17 @@ def _check_attention(
     # From this version on XLA launches programs that it is given.
     major, minor = tf2.__version__.split(".")[:2]
     is_new = (int(major), int(minor)) >= (2, 21)
-    if not capability or not used.xla or not is_new:
-        found = f"{used.description}, xla {used.xla}, TensorFlow {tf2.__version__}"
+    if not capability or not run_devices.xla or not is_new:
+        found = f"{run_devices.description}, xla {run_devices.xla}, TensorFlow {tf2.__version__}"
         expected = "NVIDIA GPUs of one kind, --xla and TensorFlow 2.21"
         raise wrong("fused_attention", found, expected)
     if settings.objective == "causal":
         masks = "an objective with factorization orders, by which its programs mask"
         raise wrong("fused_attention", "objective causal", masks)
     precision = str(network.run_config(is_training=True).precision)
-    kernels_gpu_check.check(capability, precision, config.d_head, used.session_config())
+    kernels_gpu_check.check(
+        capability, precision, config.d_head, run_devices.session_config()
+    )
 
 
 def note_trained_on(held_out: Manifest, manifest: Manifest) -> None:
