@@ -137,9 +137,9 @@ def best_or_newest(model_dir: str) -> str | None:
 
 
 def export(prefix: str, directory: str) -> None:
-    """Makes `directory` hold the weights of one checkpoint of a run, in place of all others there:
-    EMA weights where the run kept them, its step, and the files next to it that are needed to use
-    them."""
+    """Makes `directory` hold the weights of the checkpoint `prefix` of a run, in place of all
+    others: EMA weights where the run kept them, the step, and copies of the files next to the
+    checkpoint that are needed to use it."""
     os.makedirs(directory, exist_ok=True)
     files.remove_unfinished(os.path.join(directory, ""))
     for name in _SIDECARS:
@@ -148,7 +148,7 @@ def export(prefix: str, directory: str) -> None:
         if os.path.exists(path):
             files.copy(path, copy)
         else:
-            files.remove([copy])
+            files.remove([copy])  # of another run
     name = os.path.basename(prefix)
     weights = checkpoint.read_weights(prefix)
     [weights["global_step"]] = checkpoint.arrays(prefix, ["global_step"])

@@ -139,8 +139,8 @@ class Estimator:
           UserError: there is no batch.
         """
         if stops:
-            for part in self.stop:
-                set_value(self.session, part, 1.0)
+            for copy in self.stop:
+                set_value(self.session, copy, 1.0)
         self.host_monitor.is_waiting = True
         try:
             values = self.monitored.run(self.fetches)

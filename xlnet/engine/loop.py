@@ -112,8 +112,9 @@ def fit(
 def _resume(
     run: TrainingRun, selection: BestCheckpoint, evaluator: Evaluator | None
 ) -> int | None:
-    """The step of the newest checkpoint, 0 without; None if the training is over. Removes what a
-    killed run left unfinished, and makes up its evaluation."""
+    """Prepares the directory for the training: removes what a killed run left unfinished, and makes
+    the evaluation of the newest checkpoint if that is missing. Returns the step of this checkpoint,
+    0 without one; None if the training is over."""
     model_dir, last = run.settings.model_dir, run.optimization.train_steps
     start = checkpoint.step_of(model_dir)
     is_evaluated = selection.go_back_to(start)
@@ -134,7 +135,8 @@ def _resume(
 
 
 def _begin(run: TrainingRun, step: int) -> None:
-    """Writes what a run is that begins, or resumes, after `step`, and shows it; on one host."""
+    """Writes the document of a run that begins, or resumes, after `step`, and logs its banner; on
+    the first host alone."""
     if not run.devices.is_chief:
         return
     run.write_document()
@@ -169,13 +171,15 @@ def _begin(run: TrainingRun, step: int) -> None:
 
 
 def _is_due(run: TrainingRun, evaluator: Evaluator | None, step: int) -> bool:
-    """Whether a step is evaluated: the last one, multiples of `eval_steps`, perhaps the first."""
+    """Whether the weights after `step` steps are evaluated: the last ones, at multiples of
+    `eval_steps`, and the initial ones if the evaluator says so."""
     if not evaluator:
         return False
     if not step:
         return evaluator.evaluates_start
-    every = run.settings.eval_steps
-    return step == run.optimization.train_steps or bool(every) and step % every == 0
+    is_last = step == run.optimization.train_steps
+    interval = run.settings.eval_steps  # 0: only the last ones
+    return is_last or (interval > 0 and step % interval == 0)
 
 
 def _save(run: TrainingRun, training: Estimator) -> None:

@@ -34,11 +34,12 @@ _log = logging.getLogger(__name__)
 
 Sampling = TypeVar("Sampling", bound=SamplingSettings)
 _TFRECORDS = "tfrecords"
-# What the original's flags say of records, which say it themselves.
+# Flags of the original that describe the records, whose manifest says it: they are compared.
 _FLAGS_OF_RECORDS = ("seq_len", "reuse_len", "bi_data", "uncased")
-# In what the held-out records are as those that are trained on.
+# Entries of the manifest that are the same for held-out records and those that are trained on.
 _SHARED = ("sp_model_sha256", "seq_len", "reuse_len", "uncased", "keep_accents")
-_TRIED = (9, 0)  # the compute capability of H100 and H200, where attention was fused
+# The compute capability of H100 and H200, on which fused attention was tried.
+_TRIED = (9, 0)
 
 
 def resolve(
@@ -49,7 +50,7 @@ def resolve(
     device: DeviceSettings,
     given: Collection[str],
 ) -> PretrainingRun:
-    """The run that a command line says. Hosts meet here.
+    """The run that a command line describes. If it has several hosts, this waits for all of them.
 
     A value comes from the first of: the flag, the file of `--config`, the run in the directory or
     of the initial weights, the default.
@@ -138,8 +139,9 @@ def resolve(
 
 
 def _with_directories(settings: PretrainingSettings) -> PretrainingSettings:
-    """The settings with the directory of the records as found; with `model` next to them as the
-    default of model_dir; in an evaluation, with the records as the default of the held-out ones."""
+    """The settings with directories that exist or have a default: model_dir is `model` next to the
+    records, unless it is given; the held-out records of an evaluation are the records themselves.
+    """
     records = _records_directory("record_info_dir", settings.record_info_dir)
     held_out, model_dir = settings.eval_record_info_dir, settings.model_dir
     if held_out:
@@ -172,8 +174,9 @@ def _records_directory(flag: str, directory: str) -> str:
 
 
 def _weights(settings: PretrainingSettings) -> tuple[str | None, bool]:
-    """The directory of the weights that the command goes on with, None for random ones, and whether
-    it resumes their run. A run that failed before its first checkpoint does not resume."""
+    """(the directory of the weights that the command begins with, None for random ones; whether it
+    resumes the run of these weights). Where a run failed before its first checkpoint there is
+    nothing to resume."""
     if run_document.weights_in(settings.model_dir) and not settings.do_eval:
         return settings.model_dir, True
     if settings.init_checkpoint:
@@ -187,8 +190,9 @@ def inherit(
     optimization: OptimizationSettings,
     given: Collection[str],
 ) -> tuple[PretrainingSettings, NetworkSettings, OptimizationSettings]:
-    """Fills in settings that are not given with those of the run in `model_dir`. At a start from
-    the weights of another run, and in an evaluation, with what belongs to the model of the weights.
+    """The settings, where those that are not given are those of the run in `model_dir`, if it
+    resumes. At a start from the weights of another run, and in an evaluation, only what belongs to
+    the model is taken from the run of the weights.
 
     Raises:
       UserError: a given setting contradicts a run that resumes, the weights are fine-tuned, or
@@ -218,8 +222,9 @@ def inherit(
 def choose_architecture(
     settings: PretrainingSettings, architecture: Settings, manifest: Manifest
 ) -> XLNetConfig:
-    """The architecture: of flags, which take precedence; of a JSON file; of the run that is
-    resumed, or of the initial checkpoint's directory. A vocabulary of another size is an error."""
+    """The architecture: each value from its flag, or else from the JSON file of
+    `model_config_path`, or else from the directory of the weights that the command begins with. A
+    vocabulary of another size than that of the records is an error."""
     given = {}
     for key, value in vars(architecture).items():
         if value is not None:
@@ -254,8 +259,8 @@ def choose_architecture(
 def read_manifests(
     settings: PretrainingSettings,
 ) -> tuple[Manifest, Manifest | None]:
-    """The manifests of the training records and of the held-out ones, if there are any; a UserError
-    if a flag contradicts them, or their vocabulary or lengths differ."""
+    """The manifests of the training records and of the held-out ones, None without such; a
+    UserError if a flag contradicts them, or their vocabulary or lengths differ."""
     directory = settings.record_info_dir
     manifest = Manifest.read(directory)
     _check_same("", settings, _FLAGS_OF_RECORDS, manifest, directory)
@@ -275,8 +280,16 @@ def _check_same(
     manifest: Manifest,
     directory: str,
 ) -> None:
-    """Raises UserError if what `described` says under one of the names, None for any, is not that
-    of the training records."""
+    """Raises UserError if a value of `described`, flags or a manifest, under one of the names is
+    not that of the training records; None fits any.
+
+    Args:
+      where: the beginning of the error, before the name.
+      described: what is compared.
+      names: of the values.
+      manifest: of the training records.
+      directory: of the training records.
+    """
     for name in names:
         found, expected = getattr(described, name), getattr(manifest, name)
         if found is None or found == expected:
@@ -314,13 +327,18 @@ def choose_fused_attention(
     network: NetworkSettings,
     run_devices: Devices,
 ) -> tuple[int, int] | None:
-    """The compute capability of the GPUs for which attention is compiled to one program, None if it
-    is not: it is where that is asked for or, if nothing is said, where it was tried. A UserError if
-    it is asked for and not possible; else a note."""
+    """Whether attention is compiled to one program: if --fused_attention, `asked`, says so; if it
+    says nothing, where that was tried. Where it is asked for and not possible that is a UserError;
+    where it is only not possible, a note.
+
+    Returns:
+      The compute capability of the GPUs for which it is compiled; None: it is not.
+    """
     capability = devices.compute_capability(run_devices.gpus)
     is_wanted = asked
     if asked is None:
         is_single = run_devices.replicas == 1
+        # Triton is in no requirement of this library.
         is_wanted = capability == _TRIED and is_single and bool(find_spec("triton"))
     if not is_wanted:
         return None
@@ -362,17 +380,18 @@ def _check_attention(
 
 
 def note_trained_on(held_out: Manifest, manifest: Manifest) -> None:
-    """Notes held-out records of text that is trained on: of the same text, but not of its other
-    part."""
-    made, other = held_out.made_from, manifest.made_from
+    """Logs a note if held-out records are made from text that is trained on: from the same files,
+    and not by --split from the documents that the training records leave out."""
+    made, trained = held_out.made_from, manifest.made_from
     content = made.get("input_content")
-    is_same = content is not None and content == other.get("input_content")
+    is_same_text = content is not None and content == trained.get("input_content")
     is_other_part = (
         made.get("split") == "heldout"
-        and other.get("split") == "train"
-        and made.get("heldout_share", 0) <= other.get("heldout_share", 0)
+        and trained.get("split") == "train"
+        and made.get("heldout_share", 0) <= trained.get("heldout_share", 0)
     )
-    if held_out.digest == manifest.digest or is_same and not is_other_part:
+    is_same = held_out.digest == manifest.digest
+    if is_same or (is_same_text and not is_other_part):
         _log.warning(
             "note: eval_record_info_dir: its text is trained on: their loss says little about "
             "other texts; --split=train and --split=heldout of xlnet data make take different "

@@ -26,11 +26,12 @@ from xlnet.settings.pretraining import PretrainingSettings
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingRun(TrainingRun):
-    """A run once `resolve` has made it: nothing here or below knows what was given on the command
-    line, and what is from a file or a directory.
+    """A run as `resolve` makes it of a command line, files and directories. Nothing here or below
+    depends on which of these a setting comes from.
 
     Attributes, besides those of `TrainingRun` (optimization, config, devices, network):
-      settings: records, objective, memory, targets, steps.
+      settings: of the records, objective, memory, targets and steps. `num_predict` and `perm_size`
+        are never 0 here.
       objective: what is predicted.
       tokenizer: that of the records.
       manifest: of the training records.
@@ -65,7 +66,7 @@ class PretrainingRun(TrainingRun):
 
     def model_fn(self, features: Tensors) -> EstimatorSpec:
         """A training step on one replica; features: those of `batches`, [b,...]."""
-        parts = self.settings.grad_accum_steps
+        micro_batches = self.settings.grad_accum_steps
         batch, memory = self.with_targets(features)
         rows = batch["ids"].shape.as_list()[0]
         # Losses are divided by the number of targets of the global batch, not of a replica or
@@ -74,12 +75,17 @@ class PretrainingRun(TrainingRun):
         # is the average number of targets of such a part: in each row, as batches are cut into
         # parts by rows.
         (target_count,) = mean_over_replicas([tf.reduce_sum(batch["weights"])])
-        batch["target_count"] = tf.fill([rows], target_count / parts)
+        batch["target_count"] = tf.fill([rows], target_count / micro_batches)
         # Loss and gradients, of each micro-batch. In float16 the loss is scaled, since small
         # gradients would become 0.
         scale = optimizer.LossScale() if self.network.precision == "fp16" else None
         loss, gradients, kept = optimizer.loss_and_gradients(
-            self, batch, replica_index() * rows, parts, scale, self.devices.xla
+            self,
+            batch,
+            first_row=replica_index() * rows,
+            micro_batches=micro_batches,
+            scale=scale,
+            xla=self.devices.xla,
         )
         # Means over the replicas of all hosts.
         *gradients, loss = mean_over_replicas([*gradients, loss])
@@ -93,9 +99,13 @@ class PretrainingRun(TrainingRun):
         return EstimatorSpec(loss, update, scalars, memory.variable)
 
     def with_targets(self, features: Tensors) -> tuple[Tensors, Memory | None]:
-        """A batch for `losses`: the features [b,...], the targets (`objectives.Objective.targets`)
-        and, if the run has a memory, `memory` [b,L,M,D], that of the sequences before. Also the
-        `Memory` that keeps it, or None."""
+        """Adds to the features of `batches`, [b,...], what `losses` reads besides.
+
+        Returns:
+          The features, the targets (see `objectives.Objective.targets`) and, if the run has a
+          memory, `memory` [b,L,M,D], that of the sequences before; the `Memory` from which it is,
+          None without one.
+        """
         settings = self.settings
         # The integers are int64, as TensorFlow computes int32 on the host instead of the device.
         features = ops.on_device(features)
@@ -111,9 +121,16 @@ class PretrainingRun(TrainingRun):
     def micro_batch_loss(
         self, part: Tensors, first_row: Any
     ) -> tuple[tf.Tensor, Tensors]:
-        """The loss of a micro-batch, float32 scalar, and what its rows leave for the next step:
-        `memory` [b,L,M,D], or nothing without one. first_row: the index of its row 0 in the global
-        batch."""
+        """The loss of a micro-batch.
+
+        Args:
+          part: a part of the batch of `model_fn`, with its `target_count`.
+          first_row: the index of its row 0 in the global batch.
+
+        Returns:
+          The loss, float32 scalar; what the rows leave for the next step: a dict with the new
+          `memory` [b,L,M,D], or empty if the run has none.
+        """
         # Dropout is a function of the step and of the batch element: a resumed run, or one on
         # other devices, has the same masks.
         step = tf.train.get_global_step()
