@@ -44,7 +44,7 @@ class Call(NamedTuple):
     name: Optional[str]
     keeps_tokens: bool = False
 
-    def batch(self, rows):
+    def batch_name(self, rows):
         return self.name
 
 

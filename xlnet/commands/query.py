@@ -110,18 +110,13 @@ def generate(
             # The model reads one of two equal iterators; the other one names each text's prompt.
             asked, shown = itertools.tee(prompts)
             generated = zip(shown, model.pipe(asked, "generate", **vars(settings)))
-            write_json_lines(inputs.output, _generated_objects(generated))
+            objects = (
+                {"prompt": prompt, **result._asdict()} for prompt, result in generated
+            )
+            write_json_lines(inputs.output, objects)
             return
         for prompt in prompts:
             print(prompt, end="", flush=True)
             for part in model.stream(prompt, **vars(settings)):
                 print(part.text, end="", flush=True)
             print(flush=True)
-
-
-def _generated_objects(
-    generated: Iterable[tuple[str, Any]],
-) -> Iterator[dict[str, Any]]:
-    """Yields the objects of `--output`. generated: pairs of a prompt and its `GeneratedText`."""
-    for prompt, result in generated:
-        yield {"prompt": prompt, **result._asdict()}
