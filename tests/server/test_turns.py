@@ -1,4 +1,4 @@
-"""Turns of the network: who has used it least is next. Short requests are computed together."""
+"""Turns of the network, in the order of the calls. Short requests are computed together."""
 
 import asyncio
 import threading

@@ -81,8 +81,8 @@ def inspect(settings: InspectionSettings) -> None:
     sampling = resolve.choose_sampling(settings, manifest.seq_len, manifest.reuse_len)
     tokenizer = Tokenizer(os.path.join(settings.input, manifest.sp_model))
     # Sequences, targets and orders come from the trainer's input pipeline: what is shown is
-    # exactly what is trained on. Stream 0 is forward; stream 1 is backward if there are backward
-    # ones.
+    # exactly what is trained on. Stream 0 is forward, and stream 1 is backward where records have
+    # both directions.
     print(_LEGEND)
     for stream in range(min(2, manifest.num_streams)):
         with tf.Graph().as_default(), tf.Session() as session:
@@ -104,8 +104,8 @@ def inspect(settings: InspectionSettings) -> None:
 
 
 def as_text(sequence: dict[str, Any], tokenizer: "Tokenizer", reuse_len: int) -> str:
-    """A sequence as text: a line for each of its three parts, with its pieces separated by spaces
-    and targets in brackets, see `_LEGEND`; above them its direction, label and number of targets.
+    """A sequence as text: its direction, label and number of targets, and a line for each of its
+    three parts, of pieces with spaces between, the targets in brackets as `_LEGEND` says.
 
     Args:
       sequence: a batch element of `input_pipeline.pretraining_batches`: input_ids, seg_ids and rank

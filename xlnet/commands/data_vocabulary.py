@@ -82,7 +82,8 @@ def run(settings: VocabularySettings) -> None:
     if keep_accents is None:
         keep_accents = settings.language != "english"
     coverage = 0.9995 if settings.language in _MANY_CHARACTERS else 0.99995
-    # Reading may take minutes, so it is checked first that the model can be written.
+    # Reading may take minutes, so it is checked first that the model can be written. Its path is
+    # compared with none of the input files, as it must be new.
     files.check_output(settings.sp_path, (), "sp_path")
     for path in (settings.sp_path, description_path(settings.sp_path)):
         if os.path.exists(path):
@@ -102,11 +103,11 @@ def run(settings: VocabularySettings) -> None:
     describe(settings.sp_path, digest, settings.uncased, keep_accents)
     with files.writing(settings.sp_path) as f:
         f.write(model)
-    made = Tokenizer(settings.sp_path)
-    case = "uncased" if made.uncased else "cased"
-    accents = "kept" if made.keep_accents else "stripped"
+    tokenizer = Tokenizer(settings.sp_path)
+    case = "uncased" if tokenizer.uncased else "cased"
+    accents = "kept" if tokenizer.keep_accents else "stripped"
     print(
-        f"{settings.sp_path}: {made.vocab_size} pieces, {case}, accents {accents}, "
+        f"{settings.sp_path}: {tokenizer.vocab_size} pieces, {case}, accents {accents}, "
         f"character coverage {coverage:g}"
     )
 
@@ -130,12 +131,12 @@ def read_sentences(
     sizes = [chunk.end - chunk.begin for chunk in chunks]
     with progress("reading", sum(sizes), "B") as advance:
         for chunk, size in zip(chunks, sizes):
-            for line in reading.read_chunk(chunk, settings, counts):
-                sentence = preprocess_text(
-                    line.text, settings.uncased, keep_accents=keep_accents
+            for sentence in reading.read_chunk(chunk, settings, counts):
+                cleaned = preprocess_text(
+                    sentence.text, settings.uncased, keep_accents=keep_accents
                 )
-                if sentence:
-                    yield sentence
+                if cleaned:  # the end of a document has no text
+                    yield cleaned
             advance(size)
 
 
@@ -151,10 +152,8 @@ def sample_sentences(sentences: Iterable[str]) -> tuple[list[str], int]:
         if number <= size:
             sample.append(sentence)
             continue
-        replaced = int(
-            uniform() * number
-        )  # below `size` with probability size / number
-        if replaced < size:
+        replaced = int(uniform() * number)
+        if replaced < size:  # with probability size / number
             sample[replaced] = sentence
     return sample, number
 

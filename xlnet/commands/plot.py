@@ -19,7 +19,7 @@ class FigureSettings(Settings):
         super().check()
         if not self.output.endswith(".png"):
             raise wrong("output", f"'{self.output}'", "a name that ends in .png")
-        files.check_output(self.output, ())
+        files.check_output(self.output, ())  # no input files
 
 
 class CurveSettings(FigureSettings):

@@ -36,8 +36,8 @@ class TextInputs(Settings):
 
 
 def texts(settings: TextInputs) -> Iterator[str]:
-    """The text of --text, or each line of --input that is not blank, stripped. The call checks both
-    files; lines are read as they are asked for."""
+    """An iterator over the text of --text, or over the lines of --input that are not blank,
+    stripped. The call checks --input and --output; lines are read when the iterator is."""
     from xlnet.tasks.files import forms
 
     inputs = filter(None, [settings.input])  # none with --text
@@ -51,7 +51,8 @@ def texts(settings: TextInputs) -> Iterator[str]:
 
 
 def write_json_lines(output: str, objects: Iterable[dict[str, Any]]) -> None:
-    """Writes objects to the file `output`, one a line, as they are computed."""
+    """Writes objects to the file `output`, one a line, as the iterable yields them; "-": to the
+    standard output."""
     lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in objects)
     files.write_lines(output, lines)
     if not files.is_standard_output(output):

@@ -85,6 +85,7 @@ class Application:
                 Route("/ready", self._ready),
                 Route("/metrics", self._metrics),
                 Route("/v1/models", self._models),
+                # The first that matches is taken, and `path` matches this address, too.
                 Route(path + ":predict", self._predict, methods=["POST"]),
                 Route(path, self._status),
                 Mount("/", StaticFiles(directory=PAGE, html=True)),
@@ -95,6 +96,7 @@ class Application:
             middleware=[hosts] if is_local else [],
             lifespan=self._lifespan,
         )
+        # The metrics of this application alone: a process may have several.
         self._registry = registry = prometheus_client.CollectorRegistry()
         prometheus_client.ProcessCollector(registry=registry)
         self._errors = prometheus_client.Counter(
@@ -344,8 +346,8 @@ def server(model: ServedModel, name: str, listening: socket.socket) -> uvicorn.S
       listening: a socket of `bind`. At an address of this machine alone, 127.x.x.x or ::1, only
         requests for a name of this machine are answered.
     """
-    bound = listening.getsockname()[0]
-    is_local = bound.startswith("127.") or bound == "::1"
+    address = listening.getsockname()[0]  # then its port
+    is_local = address.startswith("127.") or address == "::1"
     config = uvicorn.Config(
         Application(model, name, is_local).asgi,
         http="h11",

@@ -51,7 +51,7 @@ class Call(NamedTuple):
     @property
     def keeps_tokens(self) -> bool:
         """Whether computing it keeps tokens, those read and those generated, on the device between
-        its calls of the network."""
+        its calls of the network: those of a language model do."""
         return self.signature in _OF_OBJECTIVE["permutation"]
 
     def batch_name(self, rows: Sequence[Row]) -> str | None:
@@ -60,6 +60,7 @@ class Call(NamedTuple):
         computes one row at a time, or there are many or long ones."""
         if self.method.at_once == 1 or len(rows) > limits.MAX_BATCH:
             return None
+        # As a string, a row is about as long as its texts.
         if max(len(str(row)) for row in rows) > limits.MAX_SHORT:
             return None
         return json.dumps([self.signature, self.parameters], sort_keys=True)
@@ -106,11 +107,11 @@ class ServedModel:
         self.inputs: dict[str, dict[str, int | None]] = {}
         if loaded.tuned:
             texts = self.inputs["text"] = dict.fromkeys(sorted(loaded.tuned.task.texts))
-            if "choices" in texts:
+            if "choices" in texts:  # a list of as many texts as there are labels
                 texts["choices"] = len(self.labels or ())
             if model.verb in EXPLAINED:
                 self.inputs["explain"] = texts
-        else:
+        else:  # with other objectives a model has `vectors` alone
             for signature in _OF_OBJECTIVE.get(loaded.objective, ()):
                 name = "prompt" if signature == "generate" else "text"
                 self.inputs[signature] = {name: None}
@@ -186,7 +187,7 @@ class ServedModel:
         for number, row in enumerate(instances):
             where = f"instance {number}"
             if not isinstance(row, dict) and len(inputs) == 1:
-                row = dict.fromkeys(inputs, row)
+                row = dict.fromkeys(inputs, row)  # by the only name
             if not isinstance(row, dict) or set(row) != set(inputs):
                 expected = f"an object with {', '.join(inputs)}"
                 raise wrong(where, json.dumps(row)[:200], expected)
@@ -232,7 +233,7 @@ class ServedModel:
             # `text` names its results as an exported model does; a score is a plain number.
             if call.signature == "text" and hasattr(result, "named"):
                 result = result.named()
-            unknown = self._unknown_tokens(call, row)
+            unknown = self._unknown_tokens(call, row)  # the last two fields
             tokens, read = int(computed.tokens), int(computed.tokens_read)
             answers.append(Answer(_json_value(result), tokens, read, *unknown))
         return answers
@@ -273,7 +274,8 @@ class ServedModel:
         count = int(np.count_nonzero(ids == tokenizer.unk_id))
         if not count:
             return 0, None
-        # Characters are those of the texts of the request, in an order that does not depend on it.
+        # Characters are those of the request's texts. Names are sorted: an answer does not depend
+        # on the order in the request.
         characters = {}
         for name, value in sorted(row.items()):
             if not isinstance(value, str):  # not of choices, a list

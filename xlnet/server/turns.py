@@ -116,6 +116,7 @@ class Computing:
             task = asyncio.ensure_future(answering)
             self._tasks.add(task)  # the event loop has a weak reference alone
             task.add_done_callback(self._tasks.discard)
+        # If the task that awaits this future is cancelled, so is the future.
         return await request.answers
 
     async def _answer_gathered(self, call: Any, name: str, is_batch: bool) -> None:
@@ -126,7 +127,7 @@ class Computing:
           name: their key of `_gathered`.
           is_batch: whether others may join the first one.
         """
-        turn: Any = contextlib.AsyncExitStack()  # begins at once
+        turn: Any = contextlib.AsyncExitStack()  # entered without waiting
         if call.keeps_tokens:
             turn = self.keeping_tokens
             # Prompts are continued by many calls of the network, each of which costs about as much
