@@ -102,6 +102,7 @@ def command(
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        # Known errors of TensorFlow and of the operating system become a `UserError`.
         with _showing_log() as console, errors.translated_errors():
             fields = settings_of(groups)
             _define(flag_values, fields, unused)
@@ -267,6 +268,7 @@ def _parse(flag_values: flags.FlagValues, fields: Fields, positional: str) -> se
     # absl returns the program's name and the arguments that are not flags.
     without_flag = flag_values(sys.argv)[1:]
     present = {name for name in flag_values if flag_values[name].present}
+    # The setting `positional` is given by its flag or without it, not in both ways.
     if without_flag and positional and positional not in present:
         flag_values[positional].value = ",".join(without_flag)
     elif without_flag:

@@ -72,14 +72,14 @@ def make(settings: CorpusSettings) -> None:
 
 def print_summary(summary: "preparation.Summary") -> None:
     """Prints counts of the records that `make`, `beam` or `merge` has made, and their directory."""
-    made = summary.manifest
+    made = summary.manifest  # counts, besides the settings
     print(
         f"documents {made.documents}, sentences {made.sentences}, tokens {made.tokens} "
         f"({100 * made.unknown / made.tokens:.3f} % unknown)"
     )
     if not summary.is_new:
         print("nothing to do: these records were made before")
-    for reason, count in made.skipped.items():  # of documents
+    for reason, count in made.skipped.items():  # numbers of documents
         print(f"left out, {reason}: {count}")
     print(
         f"streams {made.num_streams} x {made.windows_per_stream} sequences of {made.seq_len} "

@@ -46,9 +46,8 @@ def export(settings: ExportSettings) -> None:
       xlnet export --model_dir=model --output=exported
       xlnet export --model_dir=model --output=exported --precision=bf16
     """
-    model = read_files(
-        settings
-    )  # imports TensorFlow as `system.import_tensorflow` does
+    # This comes first: it imports TensorFlow as `system.import_tensorflow` does.
+    model = read_files(settings)
     from xlnet.inference import exporter
 
     exporter.export(model, settings.output)

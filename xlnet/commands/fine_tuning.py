@@ -69,7 +69,7 @@ def tag() -> None:
 
 
 def _run(group: type[TaskSettings], about: str | None) -> None:
-    """The program whose settings of the task are a `group`. about: the text of its `--help`."""
+    """Runs the program whose task settings are those of `group`; about: the text of `--help`."""
     with cli.command(
         group,
         NetworkSettings,

@@ -68,14 +68,13 @@ def plot(path: str, runs: Sequence[Curves]) -> None:
     the same color in all panels."""
     from matplotlib.figure import Figure
 
-    metrics = ["loss"]
+    metrics = ["loss"]  # of the panels, from the top
     for run in runs:
         for metric in run.evaluated:
             if metric not in metrics:
                 metrics.append(metric)
     height = 1 + 2.6 * len(metrics)  # [inches]
     figure = Figure(figsize=(8, height), dpi=110, layout="constrained")
-    # one below the other, by the index of their metric
     panels = figure.subplots(len(metrics), 1, sharex=True, squeeze=False)[:, 0]
     for number, run in enumerate(runs):
         color = f"C{number % 10}"  # the name of one of matplotlib's ten

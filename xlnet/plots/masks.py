@@ -52,12 +52,13 @@ def of_text(
     seed: int,
     most: int,
 ) -> Excerpt:
-    """A text, all of it, with targets and an order sampled as for a part of a sequence.
+    """An excerpt that is all of a text. Targets and their order are sampled as for a part of a
+    sequence of pretraining.
 
     Args:
       text: the text.
       tokenizer: of the vocabulary.
-      sampling: how they are sampled; all tokens are targets if its `num_predict` is large enough.
+      sampling: how targets are sampled; all tokens are if its `num_predict` is large enough.
       seed: of the sampling.
       most: the largest number of pieces.
 
@@ -72,7 +73,7 @@ def of_text(
     random = permutation.Random(seed, 0, [0], [0])
     is_special = np.zeros([1, len(ids)], bool)  # a text has no <sep> and <cls>
     word_start = tokenizer.is_word_start[ids][None]  # bool [1,Q]
-    budget = np.array([min(sampling.num_predict, len(ids))])  # targets
+    budget = np.array([min(sampling.num_predict, len(ids))])  # of targets, [1]
     is_target = permutation.sample_targets(
         random, is_special, word_start, budget, sampling
     )
@@ -175,7 +176,8 @@ def _draw_mask(
         values, cmap=colors, vmin=0, vmax=2, edgecolors="white", linewidth=1
     )
     ticks = 0.5 + np.arange(len(order))  # the centers of squares
-    # A black square at the token itself, in rows that are not left out (a row is so in any column).
+    # A black square is at the token itself. A row that is left out is masked in every column, so
+    # the last column says in which rows there is one.
     itself = ticks[~np.ma.getmaskarray(seen)[:, -1]]
     axes.scatter(
         memory_length + itself,
