@@ -211,8 +211,8 @@ class Application:
         """Yields the parts of a generated text, see `ServedModel.stream`, as they are generated.
         HTTPException 503 if too many instances wait, or the time of a request is over."""
         computing, loop = self._computing, asyncio.get_running_loop()
-        # It never has a result: it is cancelled when nobody takes parts any more, which ends the
-        # computation in the thread (`Computing.compute`).
+        # This future never has a result. It is cancelled when nobody takes parts any more, which
+        # ends the computation in the thread (`Computing.compute`).
         taken = loop.create_future()
         end = loop.time() + limits.MAX_SECONDS
         with computing.counted(1):
@@ -290,18 +290,18 @@ async def _unless_client_leaves(request: Request, work: Awaitable[Any]) -> Any:
     of a request is over (503)."""
     working = asyncio.ensure_future(work)
     # The body is read, so the next message is that the client has disconnected.
-    left = asyncio.ensure_future(request.receive())
-    left.add_done_callback(lambda _: working.cancel())
+    disconnect = asyncio.ensure_future(request.receive())
+    disconnect.add_done_callback(lambda _: working.cancel())
     try:
         return await asyncio.wait_for(working, limits.MAX_SECONDS)
     except asyncio.TimeoutError:
         raise _out_of_time() from None
     except asyncio.CancelledError:
-        if not left.done():
-            raise  # not by the client: the server ends
+        if not disconnect.done():
+            raise  # the server ends, and cancels the task of the request
         raise _client_left() from None
     finally:
-        left.cancel()
+        disconnect.cancel()
 
 
 async def _json_lines(first: Any, parts: AsyncIterator[Any]) -> AsyncIterator[str]:
