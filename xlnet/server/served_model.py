@@ -101,7 +101,7 @@ class ServedModel:
         most_tokens = limits.CALL_TOKENS_GPU if has_gpu else limits.CALL_TOKENS_CPU
         self._model = model = open_model(settings, limits.MAX_BATCH, most_tokens)
         self.turns = Turns()
-        model.session.call = self.turns.call  # of whichever method of the model
+        model.session.call = self.turns.call  # for all methods of the model
         self.labels = list(model.labels) if model.labels else None
         loaded = model.loaded
         self.inputs: dict[str, dict[str, int | None]] = {}
