@@ -24,7 +24,8 @@ from xlnet.inference.prediction import VERBS, Explaining, Prediction
 from xlnet.inference.vectors import Vectors
 from xlnet.support.errors import UserError, wrong
 
-_METHODS: dict[str, Callable[..., Method]] = {  # by their names
+# By the names of methods of `Model`; `VERBS` has those of tasks, which are all `Prediction`.
+_METHODS: dict[str, Callable[..., Method]] = {
     "predict": Prediction,
     "vectors": Vectors,
     "explain": Explaining,
@@ -62,12 +63,12 @@ class Model(RestoredModel):
         self.close()
 
     def __repr__(self) -> str:
-        what = f"{self.task}, {self.verb}()" if self.task else "pretrained"
-        return f"<xlnet model {self.loaded.prefix}: {what}>"
+        training = f"{self.task}, {self.verb}()" if self.task else "pretrained"
+        return f"<xlnet model {self.loaded.prefix}: {training}>"
 
     def close(self) -> None:
         """Frees the memory of the weights; no method can be called any more."""
-        self.session.session.close()
+        self.session.session.close()  # the `tf.Session` of the `RestoredSession`
 
     # ---- lists of texts
 
@@ -117,7 +118,8 @@ class Model(RestoredModel):
         return _results(self.method(verb, **settings), items, errors)
 
     def method(self, name: str, **settings: Any) -> Method:
-        """The method of this name, "predict" or that of the model's task, with its settings."""
+        """The `Method` of a name, "classify" or "vectors", with its settings, which are checked; of
+        the methods for tasks only that of the model's task, which is also called "predict"."""
         if name in VERBS:
             return Prediction(self, name, **settings)
         if name not in _METHODS:
@@ -125,8 +127,9 @@ class Model(RestoredModel):
         return _METHODS[name](self, **settings)
 
     def _all(self, name: str, texts: Any, **settings: Any) -> Any:
-        """The results of a method for a list; of one item its result."""
+        """Calls the method `name`: the result for one item, a list of results for several."""
         texts = plain(texts)
+        # A tuple is one item: a pair of texts, or the arguments for one text.
         items = None if isinstance(texts, tuple) else several(texts)
         method = self.method(name, **settings)
         if items is None:
@@ -134,18 +137,28 @@ class Model(RestoredModel):
         return list(_results(method, items, "raise"))
 
     def _by_parts(self, name: str, parts: dict[str, Any], **settings: Any) -> Any:
-        """The result of an item that has these parts, by name. If the first part is a list, and no
-        text, the results of as many items: each other part is then a list of as many, or a text or
-        None that holds for all items. A first part None is refused by the method."""
-        first, *others = parts.values()
-        if first is None or isinstance(first, str):
-            return self._all(name, (first, *others), **settings)
-        lists: list[list] = []
+        """Calls the method `name`, whose item is a tuple, with the parts of one item or of several.
+
+        Args:
+          parts: by name, in the order of the tuple. If the first part is a text, they are those of
+            one item. If it is a list of n, they are those of n items: each other part is then a
+            list of n, or a text or None for all items. With the questions ["Who?", "Where?"] and
+            the context "She lives here." the items are ("Who?", "She lives here.") and ("Where?",
+            "She lives here.").
+
+        Returns:
+          The result for one item, a list of results for several.
+        """
+        first = next(iter(parts.values()))
+        if first is None or isinstance(first, str):  # the method refuses None
+            return self._all(name, tuple(parts.values()), **settings)
+        lists: list[list] = []  # of each part its n values
         for part, values in parts.items():
-            if lists and (values is None or isinstance(values, str)):
+            is_first = not lists
+            if not is_first and (values is None or isinstance(values, str)):
                 values = [values] * len(lists[0])
             lists.append(require_list(part, values))
-        sizes = [len(each) for each in lists]
+        sizes = list(map(len, lists))
         if len(set(sizes)) != 1:
             found = f"lists of {' and '.join(map(str, sizes))}"
             raise wrong(", ".join(parts), found, "as many of each")
@@ -160,11 +173,12 @@ class Model(RestoredModel):
         pooling: str = "mean",
     ) -> Any:
         """The hidden states of the network for texts, before any output layer. A text is read as by
-        the model's task, <sep> and <cls> behind it; where that reads a long text in several parts,
-        its end is cut.
+        the model's task, <sep> and <cls> behind it; the end of a long text is cut, also where the
+        task reads it in several windows.
 
         Args:
-          layer: 0 are the embeddings, 1 to n_layer the layers; -1 is the last one.
+          layer: 0: the embeddings; 1 to n_layer: the output of this layer; negative numbers count
+            from the end, -1 is the last layer.
           pooling: "mean" over the tokens of a text, <sep> and <cls> included, padding excluded;
             "first" token; "last" one, which is <cls>; "none": all tokens.
 
@@ -176,10 +190,11 @@ class Model(RestoredModel):
           >>> model.vectors(["It rains.", "It does not."]).shape
           (2, 768)
         """
-        found = self._all("vectors", texts, layer=layer, pooling=pooling)
-        if not isinstance(found, list) or not found or pooling == "none":
-            return found
-        return np.stack(found)
+        results = self._all("vectors", texts, layer=layer, pooling=pooling)
+        # One text is no list; an empty list, and arrays of different T, cannot be stacked.
+        if not isinstance(results, list) or not results or pooling == "none":
+            return results
+        return np.stack(results)
 
     # ---- what it was trained for
 
@@ -206,8 +221,8 @@ class Model(RestoredModel):
           >>> model.score(("A girl sings.", "A child makes music."))
           3.8
         """
-        found = self._all("score", texts)
-        return np.array(found, np.float32) if isinstance(found, list) else found
+        scores = self._all("score", texts)
+        return np.array(scores, np.float32) if isinstance(scores, list) else scores
 
     def choose(
         self,
@@ -220,7 +235,7 @@ class Model(RestoredModel):
 
         Args:
           choices: those of one text; of several texts a list of such lists.
-          question: one for all texts, or as many as there are.
+          question: one for all texts, or a list of one for each; None for a task without questions.
 
         Examples:
           >>> model.choose("Ann has a cat. It is black.", ["red", "black"],
@@ -308,8 +323,8 @@ class Model(RestoredModel):
         return self._all("generate", prompts, **settings)
 
     def stream(self, prompt: str, **settings: Any) -> Iterator[TextChunk]:
-        """Yields the text of `generate` as it comes: `generation.TextChunk`s. Other calls may come
-        between two chunks, and another prompt's chunks, too.
+        """Yields the text of `generate` as it is generated: `generation.TextChunk`s. Between two
+        chunks other methods may be called, and chunks of another prompt be taken.
 
         Examples:
           >>> for part in model.stream("The default value is", max_tokens=20):
@@ -348,11 +363,12 @@ class Model(RestoredModel):
 
 
 def _results(method: Method, items: Iterable[Any], errors: str) -> Iterator[Any]:
-    """Yields the results of items; errors: as of `Model.pipe`."""
-    for number, found in enumerate(method.results(items)):
-        if not isinstance(found, UserError):
-            yield found.result
+    """Yields the result of each item, as methods of `Model` return it. At a bad item errors="raise"
+    raises its UserError, "return" yields it."""
+    for number, outcome in enumerate(method.results(items)):
+        if not isinstance(outcome, UserError):
+            yield outcome.result
         elif errors == "return":
-            yield found
+            yield outcome
         else:
-            raise UserError(f"text {number}: {found}")
+            raise UserError(f"text {number}: {outcome}")

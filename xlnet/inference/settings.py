@@ -20,7 +20,7 @@ from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import DeviceSettings
 from xlnet.support.errors import wrong
 
-Chosen = TypeVar("Chosen", bound=Settings)
+Group = TypeVar("Group", bound=Settings)
 
 BLANK = "___"  # of a text to be filled
 BLANKS = re.compile("___+")  # more underscores are one blank, too
@@ -149,8 +149,8 @@ class FactorizationSettings(AttentionSettings):
     )
 
 
-def from_keywords(group: type[Chosen], values: Mapping[str, Any]) -> Chosen:
-    """The settings with these values, checked.
+def from_keywords(group: type[Group], values: Mapping[str, Any]) -> Group:
+    """The settings of the class `group` with these values, checked; others have their defaults.
 
     Raises:
       UserError: an unknown name, or a value of another type or range.
@@ -159,6 +159,7 @@ def from_keywords(group: type[Chosen], values: Mapping[str, Any]) -> Chosen:
     for name, value in values.items():
         if name not in fields:
             raise wrong("settings", f"'{name!s:.80}'", ", ".join(fields))
+        # None is allowed only where it is the default: there it turns a setting off.
         if value is not None or fields[name].default is not None:
-            check_value(fields[name], value, "")
+            check_value(fields[name], value, source="")  # an error begins with the name
     return group(**values)
