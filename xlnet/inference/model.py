@@ -1,6 +1,6 @@
 """A trained model as a Python object: what `xlnet.load` returns.
 
-Shape letters: n texts, T tokens, D d_model, L labels, k layers.
+Shape letters: n texts, T tokens, D d_model.
 """
 
 from __future__ import annotations

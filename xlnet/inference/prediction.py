@@ -191,9 +191,8 @@ class Explaining(Method):
         if task.verb not in EXPLAINED:
             expected = f"one that can {' or '.join(EXPLAINED)}"
             raise wrong("model", f"one of task type {task.kind}", expected)
-        self._label_names = (
-            task.probability_names
-        )  # [L]; empty if the output is a score
+        # Those of the L outputs; empty if the output is a score.
+        self._label_names = task.probability_names
         self._predictor = model.predictor()
 
     def compute_one(self, item: Any) -> Computed:
@@ -225,9 +224,8 @@ class Explaining(Method):
             raise wrong("text", found, f"at most {_MOST_WORDS}")
 
         predictions, counts = self._predictor.predict(rows)
-        values = np.asarray(
-            predictions.values, np.float64
-        )  # [rows,L]; of a score [rows]
+        # Of each row probabilities, [rows,L], or a score, [rows].
+        values = np.asarray(predictions.values, np.float64)
         require_finite(values)
         self._model.note_cut(counts.is_cut[:1], self._layout.max_seq_length)
 
