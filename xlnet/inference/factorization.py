@@ -99,17 +99,15 @@ class Factorizing(Method):
         of_text = log_probabilities[np.arange(count), ids].astype(float)  # [T]
         likelier = (log_probabilities > of_text[:, None]).sum(axis=1)
         candidates, candidate_log_probabilities = [], []
-        for position in range(count):
-            candidate_ids = np.array([], int)
-            if not is_known[position]:
-                # Of a vector, `best` returns the indices of its only axis.
-                (candidate_ids,) = best(log_probabilities[position], self._settings.top)
+        for position, of_position in enumerate(log_probabilities):
+            num_candidates = 0 if is_known[position] else self._settings.top
+            # Of a vector, `best` returns the indices of its only axis.
+            (candidate_ids,) = best(of_position, num_candidates)
             pieces = [self._tokenizer.id_to_piece(id) for id in candidate_ids]
             candidates.append(pieces)
-            of_candidates = log_probabilities[position, candidate_ids]
-            candidate_log_probabilities.append(of_candidates.tolist())
-        mean_over_heads = [layer.mean(axis=0) for layer in read.attention["query"]]
-        attention = np.mean(mean_over_heads, axis=0)  # [T,T], and over layers
+            candidate_log_probabilities.append(of_position[candidate_ids].tolist())
+        # The mean over heads, then over layers: [k,N,T,T] -> [T,T].
+        attention = read.attention["query"].mean(axis=1).mean(axis=0)
         result = Factorization(
             pieces=[self._tokenizer.id_to_piece(id) for id in ids],
             order=order.tolist(),
@@ -180,13 +178,10 @@ class Attending(Method):
             places = rank + 1
         layers = [int(layer) - 1 for layer in self._layers]  # counted from 0
         read = _read(self._network, ids, rank, layers)
-        streams = {}
-        for name, by_layer in read.attention.items():
-            streams[name] = np.array(by_layer)  # [k,N,T,T]
         result = Attention(
             pieces=[self._tokenizer.id_to_piece(id) for id in ids],
             layers=self._layers,
-            streams=streams,
+            streams=read.attention,
             hidden=read.masks,
             places=places,
         )
@@ -244,13 +239,13 @@ class _Read(NamedTuple):
         of a causal network, which has no queries: of the token after the text.
       masks: of the streams "content" and, if the network has one, "query", bool [T,T]: True where a
         row may not see a column.
-      attention: of the same streams a list over layers of the attention probabilities [N,T,T]; 0
-        where the mask is True.
+      attention: of the same streams the attention probabilities of k layers, [k,N,T,T]; 0 where the
+        mask is True.
     """
 
     log_probabilities: np.ndarray
     masks: dict[str, np.ndarray]
-    attention: dict[str, list[np.ndarray]]
+    attention: dict[str, np.ndarray]
 
 
 def _read(
@@ -284,11 +279,11 @@ def _read(
             ),  # [2T,T]; of a causal one [T,T]
             layers=layers,
         )
-    # The rows of a layer are the tokens of the content stream, then the queries.
-    attention: dict[str, list[np.ndarray]] = {name: [] for name in masks}
-    for probabilities in by_layer:  # [1,N,2T,T] or [1,N,T,T]
-        by_stream = np.split(probabilities[0], len(masks), axis=1)  # [N,T,T] each
-        for (name, mask), of_stream in zip(masks.items(), by_stream):
-            # A row that sees no column at all, as the first query, would have equal probabilities.
-            attention[name].append(np.where(mask, 0, of_stream))
+    # The rows of a layer, [1,N,2T,T], are the tokens of the content stream, then the queries.
+    attention = {}
+    for number, (name, mask) in enumerate(masks.items()):
+        rows = slice(number * len(ids), (number + 1) * len(ids))
+        of_stream = np.array([layer[0, :, rows] for layer in by_layer])  # [k,N,T,T]
+        # 0 also in a row that sees no column at all, where softmax makes all alike.
+        attention[name] = np.where(mask, 0, of_stream)
     return _Read(log_probabilities[0], masks, attention)
