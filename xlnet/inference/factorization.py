@@ -274,16 +274,14 @@ def _read(
             np.array([ids]),
             positions.tolist(),
             blanks=positions.tolist(),  # each token is also predicted
-            masked=np.concatenate(
-                list(masks.values())
-            ),  # [2T,T]; of a causal one [T,T]
+            masked=np.concatenate(list(masks.values())),
             layers=layers,
         )
-    # The rows of a layer, [1,N,2T,T], are the tokens of the content stream, then the queries.
-    attention = {}
-    for number, (name, mask) in enumerate(masks.items()):
-        rows = slice(number * len(ids), (number + 1) * len(ids))
-        of_stream = np.array([layer[0, :, rows] for layer in by_layer])  # [k,N,T,T]
-        # 0 also in a row that sees no column at all, where softmax makes all alike.
-        attention[name] = np.where(mask, 0, of_stream)
+    # The rows of masks and layers are the tokens of the content stream, then the queries: of a
+    # layer [1,N,2T,T], without a query stream [1,N,T,T].
+    by_stream = np.split(np.concatenate(by_layer), len(masks), axis=2)  # [k,N,T,T] each
+    attention = dict(zip(masks, by_stream))
+    for name, mask in masks.items():
+        # Also in a row that sees no column at all, where softmax makes all probabilities alike.
+        attention[name][..., mask] = 0
     return _Read(log_probabilities[0], masks, attention)

@@ -83,12 +83,10 @@ class Filler(Method):
         top = self._settings.top
         fillings = []  # of all forms
         for widths in blanks.forms:
-            ids_of_fillings, log_probabilities = self._search(blanks, widths)
+            ids, log_probabilities = self._search(blanks, widths)  # [C,P], [C]
             # At most `top` fillings of one form can be among the `top` best of all.
-            for ids, log_probability in zip(
-                ids_of_fillings[:top], log_probabilities.tolist()
-            ):
-                fillings.append(blanks.filling(widths, ids, log_probability))
+            for row, log_probability in zip(ids[:top], log_probabilities.tolist()):
+                fillings.append(blanks.filling(widths, row, log_probability))
         # The probability of a filling is given its numbers of pieces: all numbers count as equally
         # likely.
         fillings.sort(key=lambda filling: -filling.log_probability)
@@ -103,7 +101,7 @@ class Filler(Method):
     def _search(
         self, blanks: Blanks, widths: Sequence[int]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Searches the likeliest fillings of a form by beams.
+        """Finds likely fillings of a form by a beam search.
 
         Args:
           blanks: of the text.
@@ -164,9 +162,7 @@ class BlankPieces:
         self.continues_word = is_usable & ~has_mark
         self.begins_word = is_usable & has_mark
         has_text = self.begins_word & ~self.is_mark
-        if (
-            has_text.any()
-        ):  # else each piece is a character, and the mark is one of them
+        if has_text.any():  # else all pieces are characters, the mark is one of them
             self.begins_word = has_text
 
 
@@ -207,7 +203,7 @@ class Blanks:
         ids: list[list[int]] = []  # of each part
         self._after_space = []  # of each part, whether a blank behind it follows a space
         for number, part in enumerate(self._parts):
-            # At the begin of a text the vocabulary says whether there is the mark of a space.
+            # At the beginning of a text there may be no space; some vocabularies mark one there.
             begins_word = part[:1].isspace() if number else tokenizer.marks_first_word
             after_space = part[-1:].isspace()
             ids_of_part: list[int] = []

@@ -43,7 +43,7 @@ from xlnet.inference.settings import (
     from_keywords,
 )
 
-_MOST_TOKENS = 2048  # of prompts that are read together, padding included, or of one
+_MOST_TOKENS = 2048  # of the prompts that are read together, padding included
 
 
 class GeneratedText(NamedTuple):
@@ -87,6 +87,7 @@ class Generation(Method):
     def __init__(self, model: RestoredModel, **settings: Any) -> None:
         self._settings = from_keywords(GenerationSettings, settings)
         self._network, self._tokenizer = model.language_model(), model.tokenizer
+        # Each beam is a row of the batch.
         self.at_once = max(model.batch_size // self._settings.beams, 1)
 
     def prepare(self, item: Any) -> list[int]:
@@ -337,7 +338,7 @@ class _Search:
         else:
             sums = np.array([text.log_probability for text in before])  # [b]
             scores = sums[:, None] + log_probabilities  # [b,V]
-            numbers, ids = map(np.ndarray.tolist, best(scores, 2 * self._beams))
+            numbers, ids = map(np.ndarray.tolist, best(scores, 2 * self._beams))  # int
 
         # Add the tokens; divide the texts into those that grow further and those that end.
         growing, continued = [], []
@@ -356,6 +357,7 @@ class _Search:
         # At the end of the search choose the best text.
         whole = None
         if len(self._ended) >= self._beams or is_last or not growing:
+            # Texts that still grow are compared only if too few have ended.
             if len(self._ended) < self._beams:
                 self._ended += [text.whole("length") for text in growing]
             # A longer text has more factors: texts are compared by the mean of their tokens.

@@ -57,9 +57,8 @@ class LanguageModel:
         self.tokens_before = loaded.tokens_before
         self._loaded, self._session = loaded, session
         self._copy_numbers = itertools.count(1)
-        self._free_copies: list[Subgraph] = []
         # The first copy is built now: an error, such as a missing weight, is raised here.
-        self._free_copies.append(self._take_copy())
+        self._free_copies = [self._new_copy()]  # that are not in use
 
     def require_queries(self) -> None:
         """Raises UserError for a model that reads from left to right only."""
@@ -73,28 +72,23 @@ class LanguageModel:
     def prepare(self, copies: int) -> None:
         """Builds copies of the graph, and calls each once: later up to `copies` texts can be read
         at the same time, and none of them waits for a copy to be built."""
-        with (
-            ExitStack() as readings
-        ):  # all at the same time, so each takes a copy of its own
+        # All are open at the same time, so that each takes a copy of its own.
+        with ExitStack() as readings:
             for _ in range(copies):
                 reading = readings.enter_context(self.reading(2, texts=2))
                 reading.read(np.zeros([2, 1], int), [0], [1])
 
     def _build(self) -> tuple[Tensors, Tensors]:
-        """Builds a copy of the graph; returns the placeholders and the outputs of its
-        `incremental_network`, by name."""
+        """Builds the operations of a copy of the graph; returns the placeholders and the outputs of
+        its `incremental_network`, by name."""
         run = self._loaded.network.run_config(is_training=False)
         with parameters.model_scope(kept_in=run.precision):
             return incremental_network(
                 self._loaded.config, run, has_queries=not self.is_causal
             )
 
-    def _take_copy(self) -> Subgraph:
-        """Takes a copy of the graph that is not in use, or builds one. The caller adds it to
-        `_free_copies` when it is no longer used."""
-        # Lists and counters are safe between threads, an `if` before `pop` would not be.
-        with suppress(IndexError):  # none is free
-            return self._free_copies.pop()
+    def _new_copy(self) -> Subgraph:
+        """Builds another copy of the graph, under a name of its own."""
         name = f"language model {next(self._copy_numbers)}"
         return self._session.copies(name, self._build)[0]
 
@@ -102,7 +96,11 @@ class LanguageModel:
     def reading(self, size: int, texts: int = 1) -> Iterator[Reading]:
         """Yields a `Reading` of so many texts, still empty, each with `size` slots for tokens. At
         the end their memory is freed."""
-        subgraph = self._take_copy()
+        # Lists and counters are safe between threads, an `if` before `pop` would not be.
+        try:
+            subgraph = self._free_copies.pop()
+        except IndexError:  # all are in use
+            subgraph = self._new_copy()
         try:
             reading = Reading(self, subgraph, size)
             if texts > 1:
@@ -185,7 +183,8 @@ class Reading:
         # `masked` names. Everything else that was read before is visible, as the memory is in
         # pretraining. A blank has only a query: it is not a column, so no row sees it.
         rows = np.concatenate([positions, blanks]).astype(np.int64)  # [T+P], positions
-        distances = rows[:, None] - self._slot_positions  # [T+P,S], to the left
+        # How far each slot's token is to the left of each row, [T+P,S].
+        distances = rows[:, None] - self._slot_positions
         is_empty = self._slot_positions == _EMPTY  # [S]
         mask = np.tile(is_empty, (len(rows), 1))  # [T+P,S]
         if masked is not None:
@@ -195,10 +194,8 @@ class Reading:
         if self._model.tokens_before is not None:
             mask |= distances > self._model.tokens_before
 
-        # A causal network predicts at its last token, another one at the blanks.
-        predicting_rows = range(num_tokens, len(rows))
-        if is_causal:
-            predicting_rows = range(num_tokens - 1, num_tokens)
+        # A causal network predicts at its last token, another one at the blanks, the last rows.
+        first_predicting = num_tokens - 1 if is_causal else num_tokens
         log_probabilities, *attention = self._subgraph(
             ["log_probabilities", *[f"attention/{layer}" for layer in layers]],
             {
@@ -207,7 +204,7 @@ class Reading:
                 "first_slot": first,
                 "hidden": mask | self._slot_is_padding[:, None],  # [B,T+P,S]
                 "distances": np.where(is_empty, 0, distances),
-                "wanted": predicting_rows,
+                "wanted": range(first_predicting, len(rows)),
             },
         )
         require_finite(log_probabilities)

@@ -62,7 +62,7 @@ class Method:
         return [self.compute_one(item) for item in items]
 
     def compute_one(self, item: Any) -> Computed:
-        """The result of an item that is as it was given; UserError if it is bad. A method that
+        """The result of an item as the caller gave it; UserError if it is bad. A method that
         computes several items together has `prepare` and `compute` in place of this."""
         raise NotImplementedError
 
@@ -72,9 +72,7 @@ class Method:
         remaining = iter(items)
         while group := list(itertools.islice(remaining, self.at_once)):
             # All are checked before those that are good are computed together.
-            prepared: list[
-                Any
-            ] = []  # of each item what `compute` takes, or its UserError
+            prepared: list[Any] = []  # what `compute` takes of an item, or its error
             for item in group:
                 try:
                     prepared.append(self.prepare(item))

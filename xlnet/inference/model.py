@@ -154,8 +154,8 @@ class Model(RestoredModel):
             return self._all(name, tuple(parts.values()), **settings)
         lists: list[list] = []  # of each part its n values
         for part, values in parts.items():
-            is_first = not lists
-            if not is_first and (values is None or isinstance(values, str)):
+            # Parts other than the first may have one value for all items.
+            if lists and (values is None or isinstance(values, str)):
                 values = [values] * len(lists[0])
             lists.append(require_list(part, values))
         sizes = list(map(len, lists))

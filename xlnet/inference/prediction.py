@@ -116,14 +116,15 @@ def examples_of(verb: str, item: Any) -> list[InlineExample]:
         return [item]
     if verb == "choose":
         text, choices, question = _parts(item, ("text", "choices", "question"))
-        texts = tuple(map(as_text, require_list("choices", choices)))
+        choices = tuple(map(as_text, require_list("choices", choices)))
         text = as_text(text)
         if question:
             question = as_text(question)
-        return [InlineExample(text_a=text, text_b=question, choices=texts)]
+        return [InlineExample(text_a=text, text_b=question, choices=choices)]
     if verb == "rank":
         query, documents = _parts(item, ("query", "documents"))
         texts = require_list("documents", documents)
+        # The query is the first text of each pair.
         return [InlineExample(as_text(query), as_text(text)) for text in texts]
     if verb == "answer":
         question, context = _parts(item, ("question", "context"))
@@ -266,8 +267,8 @@ class Explaining(Method):
 
 
 def words_of(text: str) -> list[tuple[int, int]]:
-    """(start, end) of the words [characters]: what is between spaces; in scripts without spaces
-    between words each letter."""
+    """(start, end) of the words [characters]: what is between spaces. Where that has letters of a
+    script without spaces between words, each of them is a word, and each run of others."""
     spans = []
     for match in re.finditer(r"\S+", text):
         offset, between_spaces = match.start(), match[0]
