@@ -80,7 +80,7 @@ def _write(model: LoadedModel, tuned: FineTunedTask, directory: str) -> list[str
     the vocabulary; returns the names of the signatures."""
     devices = connect(DeviceSettings(device="cpu", num_hosts=1))
     with (
-        without_registered_gradients(),
+        without_registered_gradients(),  # these would keep the graph in memory
         tf.Graph().as_default(),
         tf.Session(config=devices.session_config()) as session,
     ):

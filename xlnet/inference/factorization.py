@@ -4,7 +4,8 @@ predictions of the query stream for every token, and what each head attends to.
 The predictions are equation 3 of the paper, to be looked at: log p(x) = sum over t of
 log p(x_z[t] | x_z[<t]).
 
-Shape letters: T tokens, V vocabulary, C candidates, N heads, k layers.
+Known tokens are read from the start and not predicted; the others are targets. Shape letters: T
+tokens, V vocabulary, C candidates, N heads, k layers.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ class Factorizing(Method):
         self._layers = range(model.n_layer)
 
     def compute_one(self, item: Any) -> Computed:
-        known = self._settings.known
+        """The `Factorization` of a text."""
+        known = self._settings.known  # so many tokens of the order are not predicted
         # At least one token of the text is predicted.
         ids = ids_of(self._tokenizer, item, least=known + 1)
         count = len(ids)
@@ -165,6 +167,7 @@ class Attending(Method):
         self._layers = layers
 
     def compute_one(self, item: Any) -> Computed:
+        """The `Attention` of a text."""
         ids = ids_of(self._tokenizer, item)
         count = len(ids)
         order = self._settings.order

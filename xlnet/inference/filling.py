@@ -1,14 +1,15 @@
 """Fills blanks in a text: the likeliest fillings, with the joint probability of all their pieces in
 a factorization order (paper, section 2.1).
 
-Shape letters: P pieces of all blanks, C fillings, V vocabulary.
+The form of a filling is how many pieces each blank has, such as (2, 1). Known tokens are those
+around the blanks. Shape letters: P pieces of all blanks, C fillings, T known tokens, V vocabulary.
 """
 
 # A blank is one or more pieces. In an order z the probability of a filling x is the product over
 # its pieces of p(x_z[t] | the known text, x_z[1] ... x_z[t-1]): it depends on the positions of all
 # pieces, and on the pieces earlier in the order.
 #
-# For each number of pieces that the blanks may have (a "form"), as positions depend on it:
+# For each form, as positions depend on it:
 # 1. The known tokens are read once, and all see each other. The query of the first position of the
 #    order sees them: log probabilities of each piece there.
 # 2. A beam search follows the order. In each step the piece that was chosen last is read, which
@@ -79,9 +80,11 @@ class Filler(Method):
         self._pieces = BlankPieces(model.tokenizer)
 
     def compute_one(self, item: Any) -> Computed:
+        """The likeliest fillings of a text, a list of `top` `Filling`s, or fewer."""
         blanks = Blanks(self._pieces, as_text(item), self._settings.most_pieces)
         top = self._settings.top
-        fillings = []  # of all forms
+        fillings = []
+        # For each choice of the numbers of pieces of the blanks:
         for widths in blanks.forms:
             ids, log_probabilities = self._search(blanks, widths)  # [C,P], [C]
             # At most `top` fillings of one form can be among the `top` best of all.
@@ -101,11 +104,11 @@ class Filler(Method):
     def _search(
         self, blanks: Blanks, widths: Sequence[int]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Finds likely fillings of a form by a beam search.
+        """Finds the likeliest fillings of the blanks by a beam search.
 
         Args:
           blanks: of the text.
-          widths: the form.
+          widths: of each blank the number of its pieces; P is their sum.
 
         Returns:
           (the ids of the pieces of the C best fillings, int [C,P], the likeliest first; their log
@@ -216,8 +219,8 @@ class Blanks:
         if not any(ids):
             raise wrong("text", self.shown, "more than blanks")
         require_known(tokenizer, self._parts)
-        self._ids = self._fit_to_context(ids)
-        self.tokens_read = sum(map(len, self._ids))
+        self._ids_of_parts = self._fit_to_context(ids)
+        self.tokens_read = sum(map(len, self._ids_of_parts))
         self.tokens = sum(map(len, ids))
 
         # The network reads the text once for each form.
@@ -246,20 +249,21 @@ class Blanks:
 
     def layout(self, widths: Sequence[int]) -> np.ndarray:
         """The ids of the known tokens, and -1 for each piece of a blank, in the order of the text:
-        int, 1-D."""
-        ids = []
+        int, 1-D. widths: of each blank the number of its pieces."""
+        layout = []
         # No blank follows the last part: 0 pieces.
-        for part, width in zip(self._ids, (*widths, 0)):
-            ids.extend(part)
-            ids.extend([-1] * width)
-        return np.array(ids)
+        for ids, width in zip(self._ids_of_parts, (*widths, 0)):
+            layout.extend(ids)
+            layout.extend([-1] * width)
+        return np.array(layout)
 
     def is_allowed(self, widths: Sequence[int]) -> np.ndarray:
-        """Whether each position of the blanks may have each piece of the vocabulary: bool [P,V]."""
+        """Whether each position of the blanks may have each piece of the vocabulary: bool [P,V].
+        widths: of each blank the number of its pieces."""
         pieces, rows = self._pieces, []
         for width, after_space in zip(widths, self._after_space):
             first = pieces.begins_word if after_space else pieces.continues_word
-            if width == 1:  # the mark of a word's begin alone would be an empty word
+            if width == 1:  # the mark of a space alone would be an empty word
                 first = first & ~pieces.is_mark
             rows.append(first)
             rows += [pieces.continues_word] * (width - 1)
@@ -268,7 +272,8 @@ class Blanks:
     def filling(
         self, widths: Sequence[int], ids: np.ndarray, log_probability: float
     ) -> Filling:
-        """The `Filling` whose pieces have the ids [P], in the order of the text."""
+        """The `Filling` whose pieces have the ids [P], in the order of the text. widths: of each
+        blank the number of its pieces."""
         words, pieces = [], []
         text = self._parts[0]
         ids_by_blank = np.split(ids, np.cumsum(widths)[:-1])

@@ -1,6 +1,6 @@
 """Generates text that continues prompts, token by token: greedy, sampled, or by beam search.
 
-Shape letters: B texts generated side by side, b of one prompt, V vocabulary, S slots.
+Shape letters: B texts generated side by side, b of one prompt, T tokens, V vocabulary, S slots.
 """
 
 # How texts are generated:
@@ -98,9 +98,10 @@ class Generation(Method):
         return self._tokenizer.ids(text)
 
     def compute(self, items: list[list[int]]) -> list[Computed]:
+        """The `GeneratedText` of each prompt, in their order. items: the ids of each."""
         # All prompts of a batch are padded to the longest one, so long prompts have small batches.
         longest = min(max(map(len, items)), CONTEXT)
-        batch_size = max(_MOST_TOKENS // max(longest, 1), 1)
+        batch_size = max(_MOST_TOKENS // max(longest, 1), 1)  # all prompts may be empty
         computed: list[Any] = [None] * len(items)
         for begin in range(0, len(items), batch_size):
             for number, chunk in self._generate(items[begin : begin + batch_size]):

@@ -76,6 +76,7 @@ class LanguageModel:
         with ExitStack() as readings:
             for _ in range(copies):
                 reading = readings.enter_context(self.reading(2, texts=2))
+                # Any token of both texts at position 0; position 1 is predicted.
                 reading.read(np.zeros([2, 1], int), [0], [1])
 
     def _build(self) -> tuple[Tensors, Tensors]:

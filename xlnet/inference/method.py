@@ -1,5 +1,5 @@
 """What the methods of a loaded model have in common: how items are computed, what an item may be,
-and the model with its weights."""
+and the model with its weights. An item is what a method takes for one result, such as a text."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class Computed(NamedTuple):
 
 
 class Method:
-    """A method of a model, with its settings.
+    """A method of a model, with its settings. `results` calls `prepare` for each item, then
+    `compute` for those that are good; a subclass overrides these two, or `compute_one` alone.
 
     Attributes:
       at_once: items that are computed together, at most.
@@ -149,7 +150,8 @@ class RestoredModel:
         return tuned
 
     def predictor(self) -> Predictor:
-        """A `Predictor` of rows: the network with the output layer of the task."""
+        """A `Predictor` of rows: the network with the output layer of the task. UserError for a
+        model that is only pretrained."""
         loaded = self.loaded
         model = TaskModel(loaded.config, self.tuned(), loaded.network)
         return Predictor(
@@ -164,10 +166,11 @@ class RestoredModel:
             return self._language_model
 
     def row(self, example: InlineExample, place: str = "") -> Row:
-        """The row of an inline example; UserError, which begins with `place`, if it is bad."""
+        """The row of an example from a call in Python, as the task reads rows of files. UserError,
+        which begins with `place`, if it is bad."""
         try:
             row = self.tuned().task.row(example)
-        except ValueError as e:
+        except ValueError as e:  # whose text says what is wrong
             raise UserError(f"{place}{e}") from e
         texts = itertools.chain.from_iterable(row.pairs)  # of all pairs, or None
         require_known(self.tokenizer, texts, place)

@@ -1,7 +1,8 @@
-"""What a fine-tuned model was trained for, and how much each word of a text counts for that: the
-output without each of the words.
+"""Predictions of a fine-tuned model for its task, and how much each word of a text counts for one:
+by how much the output falls without the word.
 
-Shape letters: W words, L labels.
+An item is what a method takes for one result, such as a text or a query with its documents; a `Row`
+has the texts that the network reads together. Shape letters: W words, L labels.
 """
 
 from __future__ import annotations
@@ -36,8 +37,12 @@ _MOST_WORDS = 2048  # of a text that are read: it is predicted again without eac
 
 
 class _PreparedItem(NamedTuple):
-    """An item as rows of the task: one, or one for each document of a query. is_ranking: whether
-    its result is the sorted documents."""
+    """What a method takes for one result, as rows of the task.
+
+    Attributes:
+      rows: one, or one for each document of a query.
+      is_ranking: whether the result is the sorted documents of a query.
+    """
 
     rows: list[Row]
     is_ranking: bool
@@ -68,6 +73,7 @@ class Prediction(Method):
         self.at_once = model.at_once
 
     def prepare(self, item: Any) -> _PreparedItem:
+        """The item as rows: one, or one for each document of a query."""
         verb = self._tuned.task.verb
         examples = examples_of(verb, item)
         rows = []
@@ -80,6 +86,8 @@ class Prediction(Method):
         return _PreparedItem(rows, is_ranking)
 
     def compute(self, items: list[_PreparedItem]) -> list[Computed]:
+        """The result of each item, in their order: what the task makes of its row, such as a
+        `Label`; of a ranking the sorted documents."""
         # The rows of all items are batched together. Each was made alone, with the id "0"; here
         # their numbers are the ids.
         rows: list[Row] = []
@@ -91,7 +99,8 @@ class Prediction(Method):
         predictions, counts = self._predictor.predict(rows)
         self._model.note_cut(counts.is_cut, self._tuned.layout.max_seq_length)
         results = self._tuned.task.results(rows, predictions.values, self._threshold)
-        # Each item has the next `len(item.rows)` of the results, which are in the order of `rows`.
+        # The results and the counts of tokens are in the order of `rows`: each item has the next
+        # `len(item.rows)` of them.
         computed = []
         end = 0
         for item in items:
@@ -197,6 +206,7 @@ class Explaining(Method):
         self._predictor = model.predictor()
 
     def compute_one(self, item: Any) -> Computed:
+        """The `Explanation` of a text or a pair: all rows without a word are predicted together."""
         (example,) = examples_of("explain", item)
         row = self._model.row(example)
         texts = row.pairs[0]  # the only pair: (text, second text or None)

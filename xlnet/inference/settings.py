@@ -25,11 +25,11 @@ Group = TypeVar("Group", bound=Settings)
 BLANK = "___"  # of a text to be filled
 BLANKS = re.compile("___+")  # more underscores are one blank, too
 CONTEXT = 512  # tokens that a pretrained model reads of a text, at most
-MOST_PIECES = 64  # of all blanks of a text
+MOST_PIECES = 64  # that all blanks of a text may have together
 
 
 class ModelSettings(Settings):
-    """Which model."""
+    """Which trained model: its files, and its precision."""
 
     model_dir: str = required(
         "model directory (its best checkpoint, or the newest where there is none), "
@@ -47,7 +47,7 @@ class ModelSettings(Settings):
 
 
 class LoadSettings(ModelSettings):
-    """Which model, and where it runs."""
+    """Which trained model, and the device on which it runs."""
 
     device: str = same_as(DeviceSettings, "device")
 

@@ -49,8 +49,8 @@ class Vectors(Method):
             expected = f"a number from {-n_layer - 1} to {n_layer}"
             raise wrong("layer", repr(layer), expected)
         self._model, self._pooling = model, pooling
-        # The outputs of the subgraph (`_build`) are called "0" to "n_layer"; a negative number
-        # counts from the end.
+        # The name of an output of the subgraph (`_build`): "0" the embeddings, "1" to "n_layer" the
+        # layers. A negative number counts from the end.
         self._layer = str(layer % (n_layer + 1))
         # A long text is cut as the model's task cuts it; if the task reads it in windows, the end
         # of the text is cut.
@@ -76,6 +76,7 @@ class Vectors(Method):
         return first, second
 
     def compute(self, items: list[tuple[str, str | None]]) -> list[Computed]:
+        """The vector of each text or pair, in their order."""
         # Each item is a row of one pair, and has one record, as long texts are cut.
         tokenizer, length = self._model.tokenizer, self._layout.max_seq_length
         rows = [(item,) for item in items]
