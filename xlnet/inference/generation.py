@@ -124,8 +124,7 @@ class Generation(Method):
         Args:
           prompts: the ids of each.
         """
-        network, tokenizer = self._network, self._tokenizer
-        settings = self._settings
+        tokenizer, settings = self._tokenizer, self._settings
         is_banned = banned(tokenizer)
 
         # The prompts, cut and padded on the left: [B,T]. <eod> stands for an empty one.
@@ -141,7 +140,7 @@ class Generation(Method):
 
         # Read the prompts, then the tokens that were chosen, one of each text at a time.
         slots = min(CONTEXT, longest + settings.max_tokens)
-        with network.reading(slots, texts=len(starts)) as reading:
+        with self._network.reading(slots, texts=len(starts)) as reading:
             positions: Sequence[int] = range(longest)
             for step in range(settings.max_tokens):
                 # A causal network predicts the token after the last one, any other one the token at

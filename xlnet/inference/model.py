@@ -87,7 +87,7 @@ class Model(RestoredModel):
           >>> model.predict(["It rains.", "It does not."])[0].label
           'weather'
         """
-        return self._all("predict", texts, threshold=threshold)
+        return self._call("predict", texts, threshold=threshold)
 
     def pipe(
         self,
@@ -118,15 +118,15 @@ class Model(RestoredModel):
         return _results(self.method(verb, **settings), items, errors)
 
     def method(self, name: str, **settings: Any) -> Method:
-        """The `Method` of a name, "classify" or "vectors", with its settings, which are checked; of
-        the methods for tasks only that of the model's task, which is also called "predict"."""
+        """The `Method` of this name, with its settings. UserError for a wrong setting, an unknown
+        name, and a name in `VERBS` that is not the verb of the model's task."""
         if name in VERBS:
             return Prediction(self, name, **settings)
         if name not in _METHODS:
             raise wrong("verb", repr(name), ", ".join((*_METHODS, *VERBS)))
         return _METHODS[name](self, **settings)
 
-    def _all(self, name: str, texts: Any, **settings: Any) -> Any:
+    def _call(self, name: str, texts: Any, **settings: Any) -> Any:
         """Calls the method `name`: the result for one item, a list of results for several."""
         texts = plain(texts)
         # A tuple is one item: a pair of texts, or the arguments for one text.
@@ -136,7 +136,7 @@ class Model(RestoredModel):
             return next(_results(method, [texts], "raise"))
         return list(_results(method, items, "raise"))
 
-    def _by_parts(self, name: str, parts: dict[str, Any], **settings: Any) -> Any:
+    def _call_by_parts(self, name: str, parts: dict[str, Any], **settings: Any) -> Any:
         """Calls the method `name`, whose item is a tuple, with the parts of one item or of several.
 
         Args:
@@ -151,7 +151,7 @@ class Model(RestoredModel):
         """
         first = next(iter(parts.values()))
         if first is None or isinstance(first, str):  # the method refuses None
-            return self._all(name, tuple(parts.values()), **settings)
+            return self._call(name, tuple(parts.values()), **settings)
         lists: list[list] = []  # of each part its n values
         for part, values in parts.items():
             # Parts other than the first may have one value for all items.
@@ -162,7 +162,7 @@ class Model(RestoredModel):
         if len(set(sizes)) != 1:
             found = f"lists of {' and '.join(map(str, sizes))}"
             raise wrong(", ".join(parts), found, "as many of each")
-        return self._all(name, list(zip(*lists)), **settings)
+        return self._call(name, list(zip(*lists)), **settings)
 
     # ---- text in, numbers out: any model
 
@@ -190,7 +190,7 @@ class Model(RestoredModel):
           >>> model.vectors(["It rains.", "It does not."]).shape
           (2, 768)
         """
-        results = self._all("vectors", texts, layer=layer, pooling=pooling)
+        results = self._call("vectors", texts, layer=layer, pooling=pooling)
         # One text is no list; an empty list, and arrays of different T, cannot be stacked.
         if not isinstance(results, list) or not results or pooling == "none":
             return results
@@ -212,7 +212,7 @@ class Model(RestoredModel):
           >>> [one.label for one in model.classify(["It rains.", "He scored."])]
           ['weather', 'sports']
         """
-        return self._all("classify", texts, threshold=threshold)
+        return self._call("classify", texts, threshold=threshold)
 
     def score(self, texts: Any) -> Any:
         """The score of each text, or pair: a float of one, float32 [n] of several.
@@ -221,7 +221,7 @@ class Model(RestoredModel):
           >>> model.score(("A girl sings.", "A child makes music."))
           3.8
         """
-        scores = self._all("score", texts)
+        scores = self._call("score", texts)
         return np.array(scores, np.float32) if isinstance(scores, list) else scores
 
     def choose(
@@ -243,7 +243,7 @@ class Model(RestoredModel):
           1
         """
         parts = {"text": text, "choices": choices, "question": question}
-        return self._by_parts("choose", parts)
+        return self._call_by_parts("choose", parts)
 
     def rank(self, query: Any, documents: Sequence[Any]) -> Any:
         """The documents of a query, best first: a list of `task.Ranked`.
@@ -255,7 +255,7 @@ class Model(RestoredModel):
           >>> model.rank("cheap flights", ["Trains", "Flights at low prices"])[0].number
           1
         """
-        return self._by_parts("rank", {"query": query, "documents": documents})
+        return self._call_by_parts("rank", {"query": query, "documents": documents})
 
     def answer(
         self,
@@ -275,7 +275,7 @@ class Model(RestoredModel):
           'London'
         """
         parts = {"question": question, "context": context}
-        return self._by_parts("answer", parts, threshold=threshold)
+        return self._call_by_parts("answer", parts, threshold=threshold)
 
     def tag(self, texts: Any) -> Any:
         """The words of each text with their tags and the entities: `task.Tagged`. A tuple of str
@@ -285,14 +285,14 @@ class Model(RestoredModel):
           >>> [(e.label, e.text) for e in model.tag("She lived in London.").entities]
           [('LOC', 'London')]
         """
-        return self._all("tag", texts)
+        return self._call("tag", texts)
 
     def explain(self, texts: Any) -> Any:
         """How much each word of a text, or pair, counts for its prediction: `Explanation`. For
         models that classify, score or rank; a document is explained with its query, as the pair
         (query, document).
         """
-        return self._all("explain", texts)
+        return self._call("explain", texts)
 
     # ---- what it was pretrained for
 
@@ -307,7 +307,7 @@ class Model(RestoredModel):
           >>> model.fill("The sky is ___.", top=3)[0].text
           'The sky is blue.'
         """
-        return self._all("fill", texts, **settings)
+        return self._call("fill", texts, **settings)
 
     def generate(self, prompts: Any, **settings: Any) -> Any:
         """Text that continues a prompt: a `generation.GeneratedText`. Several prompts are batched:
@@ -320,7 +320,7 @@ class Model(RestoredModel):
           >>> model.generate("The default value is", stop=".", max_tokens=20, seed=1).text
           ' None'
         """
-        return self._all("generate", prompts, **settings)
+        return self._call("generate", prompts, **settings)
 
     def stream(self, prompt: str, **settings: Any) -> Iterator[TextChunk]:
         """Yields the text of `generate` as it is generated: `generation.TextChunk`s. Between two
@@ -344,7 +344,7 @@ class Model(RestoredModel):
           >>> model.attention("It rains.", layers=[1]).streams["content"].shape
           (1, 12, 6, 6)
         """
-        return self._all("attention", text, layers=layers, **settings)
+        return self._call("attention", text, layers=layers, **settings)
 
     def factorize(self, text: Any, **settings: Any) -> Any:
         """The predictions of a pretrained model for each token of a text, by its query stream in
@@ -359,7 +359,7 @@ class Model(RestoredModel):
           >>> model.factorize("It rains.", order="right_to_left").candidates[0]
           ['\u2581It', '\u2581He', '\u2581She', '\u2581There', '\u2581But']
         """
-        return self._all("factorize", text, **settings)
+        return self._call("factorize", text, **settings)
 
 
 def _results(method: Method, items: Iterable[Any], errors: str) -> Iterator[Any]:
