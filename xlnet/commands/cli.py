@@ -62,10 +62,12 @@ class CommandLine:
     Attributes:
       settings: an object of each group, in the order of the groups of `command`.
       given: the names of the flags on the command line or in the preset.
+      is_for_tpu: whether `--use_tpu` is on, also in a program where it has no effect.
     """
 
     settings: Sequence[Any]
     given: frozenset[str]
+    is_for_tpu: bool
 
 
 @contextlib.contextmanager
@@ -118,7 +120,8 @@ def command(
             if "output" in flag_values and files.is_standard_output(flag_values.output):
                 console.uses_stdout = False
             settings = [_collect(flag_values, group) for group in groups]
-            yield CommandLine(settings, frozenset(given))
+            is_for_tpu = "use_tpu" in flag_values and bool(flag_values.use_tpu)
+            yield CommandLine(settings, frozenset(given), is_for_tpu)
             sys.stdout.flush()  # what cannot be written is an error here, not at exit
     except flags.Error as e:
         # absl's message may have several lines.

@@ -85,8 +85,8 @@ def _run(group: type[TaskSettings], about: str | None) -> None:
         from xlnet.finetuning.fine_tune import fine_tune
 
         device = DeviceSettings(**vars(machine), num_hosts=1)
-        # On command lines of the original with this flag, which has no effect here,
-        # num_core_per_host counts cores of a TPU, not GPUs.
-        if "use_tpu" in line.given:
+        # On command lines of the original for a TPU, which fine-tuning does not use,
+        # num_core_per_host counts the cores of that, not GPUs.
+        if line.is_for_tpu:
             device = dataclasses.replace(device, num_core_per_host=1)
         fine_tune(settings, network, optimization, device, line.given)
