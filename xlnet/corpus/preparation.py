@@ -47,7 +47,7 @@ class Summary(NamedTuple):
     is_new: bool  # False: these records had been made before
 
 
-def make_records(settings: CorpusSettings, in_parts: Any = in_processes) -> Summary:
+def make_records(settings: CorpusSettings, map_parts: Any = in_processes) -> Summary:
     """Turns text into the record directory that `settings` describe.
 
     The same settings and input give the same bytes with any number of workers. A job that failed or
@@ -55,7 +55,8 @@ def make_records(settings: CorpusSettings, in_parts: Any = in_processes) -> Summ
 
     Args:
       settings: of the records.
-      in_parts: does the work; `in_processes`, or the same on a cluster (`beam`).
+      map_parts: returns work(part) of all parts of the work; `processes.in_processes`, or the same
+        on a cluster (`beam`).
     """
     settings = settings.resolved()
     settings.check()
@@ -80,7 +81,7 @@ def make_records(settings: CorpusSettings, in_parts: Any = in_processes) -> Summ
         paths = list(dict.fromkeys(chunk.path for chunk in chunks))
         sizes = [size_of[path] for path in paths]
         workers = settings.num_workers
-        digests = in_parts(files.sha256, paths, sizes, "checksums", "B", workers)
+        digests = map_parts(files.sha256, paths, sizes, "checksums", "B", workers)
         description = dataclasses.asdict(settings)
         for name in _NOT_DESCRIBED:
             del description[name]
@@ -95,7 +96,7 @@ def make_records(settings: CorpusSettings, in_parts: Any = in_processes) -> Summ
         of_files = dict(zip(paths, digests))
         job = RecordsJob(settings, tokenizer, chunks, of_files, directory, description)
         finished = _finished(job)
-        manifest = finished or _make(job, in_parts)
+        manifest = finished or _make(job, map_parts)
         files.remove_matching(folder, "*")
         shutil.rmtree(folder, ignore_errors=True)
     return Summary(manifest, directory, is_new=finished is None)
@@ -253,13 +254,13 @@ def _require_same(
         raise wrong(where, f"{name} {made}", f"{value}, as in {source}")
 
 
-def _make(job: RecordsJob, in_parts: Any) -> Manifest:
+def _make(job: RecordsJob, map_parts: Any) -> Manifest:
     """Text to tokens, then tokens to streams; what is finished already is kept. Returns the
-    manifest of the records, once it is written; `in_parts`: as in `make_records`."""
+    manifest of the records, once it is written; `map_parts`: as in `make_records`."""
     settings, tokenizer = job.settings, job.tokenizer
     sizes = [chunk.end - chunk.begin for chunk in job.chunks]
     workers = settings.num_workers
-    made = in_parts(job.tokenize, job.chunks, sizes, "reading", "B", workers)
+    made = map_parts(job.tokenize, job.chunks, sizes, "reading", "B", workers)
     counts: Any = Counter()
     for counts_of_chunk in made:
         counts.update(counts_of_chunk)
@@ -283,7 +284,7 @@ def _make(job: RecordsJob, in_parts: Any) -> Manifest:
     lengths = [stream_length] * plan.num_streams
     tokens_of_chunks = [counts_of_chunk.get("tokens", 0) for counts_of_chunk in made]
     write = functools.partial(job.write_stream, plan, tokens_of_chunks)
-    entries = in_parts(write, streams, lengths, "writing", " sequences", workers)
+    entries = map_parts(write, streams, lengths, "writing", " sequences", workers)
 
     # The tokens of a part that a pass uses; those after the last sequence are dropped.
     text_of_sequence = settings.seq_len - SEQUENCE_SPECIAL_TOKENS
