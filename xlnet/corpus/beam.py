@@ -111,12 +111,12 @@ def _read(path: str) -> Any:
 def _in_one_line(error: Exception) -> UserError:
     """The `UserError` of a failed pipeline: that of a worker, or the first line of any other."""
     text = re.sub(r" \[while running .*", "", str(error)).strip()  # Beam adds the step
+    if isinstance(error, UserError):
+        return UserError(text)
     # A runner on a cluster raises an error of its own, whose text has that of the worker.
     of_worker = re.search(r"UserError: (.+)", text)
     if of_worker:
         return UserError(of_worker[1])
-    if isinstance(error, UserError):
-        return UserError(text)
     reason = (text or "no reason").splitlines()[0]
     return UserError(
         f"the pipeline failed: {type(error).__name__}: {reason}; {_RESUME}"

@@ -119,16 +119,9 @@ def pretraining_batches(
         serialized = tf.numpy_function(read_records, [step], tf.string)
         serialized = tf.ensure_shape(serialized, [num_rows])
         parsed = record_files.parse(features, serialized)
-        sampled_from = [
-            step,
-            parsed["input"],
-            parsed["word_start"],
-            parsed["direction"],
-        ]
+        inputs = [step, parsed["input"], parsed["word_start"], parsed["direction"]]
         types = [tf.int32, tf.int32, tf.float32]
-        rank, positions, weights = tf.numpy_function(
-            sample_targets, sampled_from, types
-        )
+        rank, positions, weights = tf.numpy_function(sample_targets, inputs, types)
         # The shapes, which TensorFlow cannot know of a Python function.
         rank = tf.ensure_shape(rank, [num_rows, manifest.seq_len])
         positions = tf.ensure_shape(positions, [num_rows, sampling.num_predict])
@@ -185,9 +178,9 @@ def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
     together = directions if batch_size % directions == 0 else 1
     # [B/together,rounds,together]
     stretches = np.arange(num_streams).reshape(batch_size // together, -1, together)
-    # Stretch number s is rolled by s rounds. Otherwise an odd batch would read all stretches
-    # forward in one round and backward in the next; so neighbouring batch elements have different
-    # directions. In other batches this only changes in which round a stream is read.
+    # Stretch number s is rolled by s rounds. Without this an odd batch would read all stretches
+    # forward in one round and backward in the next; with it neighbouring batch elements have
+    # different directions. In other batches it only changes in which round a stream is read.
     rolled = [np.roll(stretch, s, axis=0) for s, stretch in enumerate(stretches)]
     return np.stack(rolled, axis=1).reshape(-1, batch_size)
 

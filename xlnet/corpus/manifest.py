@@ -35,9 +35,8 @@ class Manifest:
     bi_data: bool
     num_streams: int
     num_passes: int
-    windows_per_stream: (
-        int  # sequences, in all passes; a stream of merged records may have more
-    )
+    # sequences, in all passes; a stream of merged records may have more
+    windows_per_stream: int
     documents: int
     sentences: int
     tokens: int  # corpus tokens, before sequences are cut
@@ -54,7 +53,7 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the contents of the streams, wherever their directory is."""
+        """SHA-256 of the content of the streams: the same wherever their directory is."""
         digests = [stream["sha256"] for stream in self.streams]
         content = json.dumps([self.windows_per_stream, *digests])
         return hashlib.sha256(content.encode()).hexdigest()

@@ -88,17 +88,14 @@ def _in_text(
     three of "o x". These begin at 0, 2 and 4 of the text, and end at 2, 3 and 5.
     """
     second_quotes = {match.start() + 1 for match in _QUOTES.finditer(text)}
-    begins: list[
-        int
-    ] = []  # [C], where in the text the character is of which each is made
-    kept: list[
-        int
-    ] = []  # where the text has spaces, and characters that are not removed
+    # [C], where in the text the character is of which each is made.
+    begins: list[int] = []
+    # Where the text has spaces, and characters that are not removed.
+    kept: list[int] = []
     widths: dict[str, int] = {}  # how many characters cleaning makes of a character
     has_word = False  # spaces before the first word are removed
-    space = (
-        -1
-    )  # the first of several spaces before a word, which cleaning keeps; -1: none
+    # The first of the spaces before a word, which cleaning keeps; -1: there are none.
+    space = -1
     for place, character in enumerate(text):
         if character.isspace():
             kept.append(place)
@@ -133,8 +130,7 @@ def piece_span(aligned: Aligned, start: int, end: int) -> tuple[int, int]:
 
     If no piece contains any of them, as between two words, first is last + 1.
     """
-    first = int(
-        np.searchsorted(aligned.ends, start, "right")
-    )  # the first that ends behind `start`
-    num_begun = int(np.searchsorted(aligned.starts, end, "left"))  # begin before `end`
+    # The first piece that ends behind `start`, and how many begin before `end`.
+    first = int(np.searchsorted(aligned.ends, start, "right"))
+    num_begun = int(np.searchsorted(aligned.starts, end, "left"))
     return first, num_begun - 1

@@ -106,6 +106,10 @@ def sample(
       direction: int [B], 1 backward; for the legacy rule.
       settings: P is their `num_predict`.
       reuse_len: tokens of the first part.
+
+    Returns:
+      rank int32 [B,Q]; positions int32 [B,P]; weights float32 [B,P], 0 where a position does not
+      count, as there are fewer targets.
     """
     num_predict = settings.num_predict
     parts = (slice(0, reuse_len), slice(reuse_len, None))  # reused context, the rest
@@ -246,9 +250,8 @@ def ranks_of_order(order: np.ndarray, is_permuted: np.ndarray) -> np.ndarray:
     length, size = is_permuted.shape[1], order.shape[1]
     firsts = np.arange(0, length, size)  # [chunks], the lowest rank of each
     rank = firsts[:, None] + order[:, None]  # [B,chunks,size]
-    rank = rank.reshape(len(order), -1)[
-        :, :length
-    ]  # [B,T], without the last chunk's rest
+    # [B,T]: the last chunk is cut where the tokens end.
+    rank = rank.reshape(len(order), -1)[:, :length]
     return np.where(is_permuted, rank, -1).astype(np.int32)
 
 
@@ -311,9 +314,7 @@ def sample_targets(
     # The arc, and the words at its ends.
     budget = budget[:, None]  # [B,1]
     ring_length = np.sum(~is_special, axis=1, keepdims=True)  # [B,1]
-    ring_length = np.maximum(
-        ring_length, 1
-    )  # of special tokens alone: not to divide by 0
+    ring_length = np.maximum(ring_length, 1)  # of special tokens alone: no modulo 0
     first_place = (arc_begin * ring_length).astype(np.int64)  # [B,1], of the arc
     place_on_arc = (place - first_place) % ring_length  # [B,T]
     picked = (place_on_arc < budget) & ~is_special  # [B,T]
@@ -344,12 +345,9 @@ class _Words:
         self.starts = (word_start | self.after_special) & ~is_special
         # In a long run each piece counts as a word: as far as the pieces show, text without spaces
         # may be a single word, which would be too long for an n-gram.
-        word = np.cumsum(self.starts).reshape(
-            is_special.shape
-        )  # from 1, through all rows
-        lengths = np.bincount(
-            word[~is_special], minlength=1
-        )  # 0: before the first word
+        # Words are counted from 1, through all rows; tokens before the first one have 0.
+        word = np.cumsum(self.starts).reshape(is_special.shape)
+        lengths = np.bincount(word[~is_special], minlength=1)  # [tokens], by word
         self.starts |= (lengths[word] > LONGEST_WORD) & ~is_special
         self.index = _index(self.starts)
 
@@ -390,7 +388,7 @@ def _ngrams(
     begins_in_lap = np.zeros((len(sizes), length + 1), bool)
     np.put_along_axis(begins_in_lap, np.minimum(first_words, length), True, axis=1)
     num_words = words.starts.sum(axis=1, keepdims=True)  # [B,1]
-    num_words = np.maximum(num_words, 1)  # of special tokens alone: not to divide by 0
+    num_words = np.maximum(num_words, 1)  # of special tokens alone: no modulo 0
     lap_begin = (lap_number * num_words).astype(np.int64)  # [B,1], a word of the text
     word_of_lap = (words.index - lap_begin) % num_words  # [B,T], by token
     begins = np.take_along_axis(begins_in_lap, word_of_lap, axis=1)  # [B,T]
@@ -447,9 +445,8 @@ def _complete_words(
     """
     # The two words and their tokens.
     end_words = np.take_along_axis(words.index, end_tokens, axis=1)  # [B,2]
-    has_index = (
-        words.index[:, None] == end_words[:, :, None]
-    )  # also of a special token behind
+    # A special token has the index of the word before it, of which it is no part.
+    has_index = words.index[:, None] == end_words[:, :, None]
     in_word = has_index & ~words.is_special[:, None]  # [B,2,T]
 
     # How many tokens of each word are picked, and how many move. Example: two words of 3 tokens, of
@@ -469,7 +466,7 @@ def _complete_words(
     # Which tokens of a word are picked: `count` of them, from a random token of the word on.
     first_picked = (cut_begin * size).astype(np.int64)  # [B,2]
     place = np.cumsum(in_word, axis=2) - 1  # [B,2,T], in the word
-    size = np.maximum(size, 1)  # without words: not to divide by 0
+    size = np.maximum(size, 1)  # without words: no modulo 0
     ahead = (place - first_picked[:, :, None]) % size[:, :, None]  # [B,2,T]
     is_repicked = in_word & (ahead < count[:, :, None])
     # Tokens of other words stay as they are.

@@ -78,9 +78,7 @@ def make_records(settings: CorpusSettings, map_parts: Any = in_processes) -> Sum
     with lock:
         # The text itself decides whether these records are there, or a part of the work. Names are
         # left out: a corpus that was moved, or is mounted elsewhere, gives the same records.
-        paths = list(
-            dict.fromkeys(chunk.path for chunk in chunks)
-        )  # each once, in order
+        paths = list(dict.fromkeys(chunk.path for chunk in chunks))  # each once
         sizes = [file_sizes[path] for path in paths]
         workers = settings.num_workers
         digests = map_parts(files.sha256, paths, sizes, "checksums", "B", workers)
@@ -206,18 +204,16 @@ class RecordsJob:
             layout = record_files.pretraining_features(seq_len)
             encoder = record_files.ExampleBytes(layout, tokenizer.vocab_size - 1)
             with files.writing(path) as f:
-                # A stream has its part of the text in each pass; cells of sequences, and columns of
-                # some sequences, bound the memory.
+                # In each pass the stream reads its part of the text. The sequences of a cell, and
+                # the parts of a cell that are encoded at once, bound the memory.
                 for pass_number in range(settings.num_passes):
                     text = sequences.TextOfPass(
                         self.read_tokens, chunk_tokens, settings.seed, pass_number
                     )
-                    for cell in sequences.cells(
-                        text, plan, stream, settings, tokenizer
-                    ):
-                        for columns in sequences.columns(
-                            cell, seq_len, reuse_len, tokenizer
-                        ):
+                    cells = sequences.cells(text, plan, stream, settings, tokenizer)
+                    for cell in cells:
+                        parts = sequences.columns(cell, seq_len, reuse_len, tokenizer)
+                        for columns in parts:
                             examples = encoder.encode(columns)
                             f.writelines(map(record_files.frame, examples))
         return {
@@ -273,11 +269,9 @@ def _write_records(job: RecordsJob, map_parts: Any) -> Manifest:
     # Text to tokens, a file for each chunk.
     sizes = [chunk.end - chunk.begin for chunk in job.chunks]
     workers = settings.num_workers
-    counts_of_chunks = map_parts(
-        job.tokenize, job.chunks, sizes, "reading", "B", workers
-    )
-    counts: Any = Counter()
-    for of_chunk in counts_of_chunks:
+    by_chunk = map_parts(job.tokenize, job.chunks, sizes, "reading", "B", workers)
+    counts: Any = Counter()  # of all chunks
+    for of_chunk in by_chunk:
         counts.update(of_chunk)
     left_out = counts.pop(reading.OTHER_PART, 0)
     if not counts["tokens"]:
@@ -298,7 +292,7 @@ def _write_records(job: RecordsJob, map_parts: Any) -> Manifest:
     stream_length = plan.sequences * settings.num_passes  # [sequences]
     streams = range(plan.num_streams)
     lengths = [stream_length] * plan.num_streams
-    chunk_tokens = [of_chunk.get("tokens", 0) for of_chunk in counts_of_chunks]
+    chunk_tokens = [of_chunk.get("tokens", 0) for of_chunk in by_chunk]
     write = functools.partial(job.write_stream, plan, chunk_tokens)
     entries = map_parts(write, streams, lengths, "writing", " sequences", workers)
 

@@ -88,10 +88,7 @@ def _bounds(text: str) -> Iterator[tuple[int, int]]:
         # The terminators after the first one, None for full-width ones; the first character behind
         # the spaces that follow, None if no space follows.
         more, following = match.groups()
-        stop, end = (
-            match.start(),
-            match.end(),
-        )  # `end`: with closing quotes and brackets
+        stop, end = match.start(), match.end()  # with closing quotes and brackets
         # After an odd number of straight quotes the text is inside of a quotation.
         if '"' in text[end : end + 2]:
             quotes += text.count('"', counted, end)

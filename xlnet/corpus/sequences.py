@@ -349,9 +349,8 @@ def cells(
         # The tokens [low, high) of the part, counted in the direction of the stream.
         low = first * reuse_len
         high = (end - 1) * reuse_len + text_len
-        if (
-            end == plan.sequences
-        ):  # the last cell has also the tokens after its sequences
+        # The last cell has also the tokens after its sequences.
+        if end == plan.sequences:
             high = plan.part_len
         if direction == BACKWARD:  # counted from the end of the part
             low, high = plan.part_len - high, plan.part_len - low

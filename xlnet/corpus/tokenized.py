@@ -69,9 +69,8 @@ def _encode_text(batch: Sequence[CorpusSentence], tokenizer: Tokenizer) -> Encod
     # follows the one before without a space gets the piece without the mark.
     is_joined = np.array([sentence.is_joined for sentence in batch])
     joined = np.flatnonzero(is_joined & (lengths > 0))  # sentences
-    first = (np.cumsum(lengths) - lengths)[
-        joined
-    ]  # the index in `ids` of their first pieces
+    # Where their first pieces are in `ids`.
+    first = (np.cumsum(lengths) - lengths)[joined]
     ids[first] = tokenizer.ids_without_mark[ids[first]]
     # -1: the mark was a piece of its own, which is dropped.
     lengths[joined] -= ids[first] < 0
@@ -133,9 +132,7 @@ def mark(
     # By document, and for the one after the last: whether it has tokens.
     has_tokens = np.bincount(document, lengths, minlength=len(ends) + 1) > 0
     has_tokens[0] |= in_document
-    ended = (
-        ends & has_tokens[document]
-    )  # [N], the last sentences of documents with tokens
+    ended = ends & has_tokens[document]  # [N], the ends of documents with tokens
     lengths_with_eod = lengths
     if eod_id is not None:
         ids = np.insert(ids, np.cumsum(lengths)[ended], eod_id)
