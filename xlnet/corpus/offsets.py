@@ -111,8 +111,9 @@ def _in_text(
         if width:
             kept.append(place)
     if len(begins) != cleaned_length:
-        found = f"{len(begins)} characters from {text!r}"
-        raise RuntimeError(f"{found}, expected {cleaned_length}")
+        raise RuntimeError(
+            f"{len(begins)} characters from {text!r}, expected {cleaned_length}"
+        )
     # A character ends where the next one that is kept begins: so one that is removed, such as a
     # combining accent, belongs to the one before it.
     kept.append(len(text))

@@ -224,9 +224,10 @@ def _from_text(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSentence
             yield from _sentences(offset, text)
         elif is_of_chunk:
             yield CorpusSentence(offset, text)
+        # The chunk's last document may end behind the chunk.
         if offset >= chunk.end and not is_of_chunk:
             return
-    yield _END_OF_DOCUMENT
+    yield _END_OF_DOCUMENT  # the end of the file ends it, too
 
 
 def _from_records(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSentence]:
@@ -276,8 +277,12 @@ def _from_parquet(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSente
             if not chunk.begin <= group_begin < chunk.end:
                 row += stored.metadata.row_group(group).num_rows
                 continue
+            # Without threads, as there may be a process for each core already.
             for batch in stored.iter_batches(
-                _ROWS, [group], [column], use_threads=False
+                batch_size=_ROWS,
+                row_groups=[group],
+                columns=[column],
+                use_threads=False,
             ):
                 for text in batch.column(0).to_pylist():
                     row += 1

@@ -26,7 +26,8 @@ Feature = collections.namedtuple("Feature", "name shape dtype")
 
 
 def pretraining_features(seq_len: int) -> tuple[Feature, ...]:
-    """Layout of one pretraining sequence of `seq_len` = Q tokens."""
+    """Layout of one pretraining sequence of `seq_len` = Q tokens: each feature with its name, the
+    shape of its numbers, and how they are stored ("byte": integers up to 127)."""
     return (
         Feature("input", (seq_len,), "int"),  # token ids
         Feature("seg_id", (seq_len,), "byte"),  # 0 context and A, 1 B, 2 <cls>
@@ -50,7 +51,7 @@ def finetuning_features(
         Feature("input_mask", (length,), "float"),  # 1 is padding
         Feature("segment_ids", (length,), "int"),
         *label_features,
-        # 1; the original fills up its last batch with others, which have 0.
+        # Always 1: the original fills up its last batch with examples that have 0.
         Feature("is_real_example", (), "int"),
     )
 
