@@ -155,6 +155,7 @@ class TextOfPass:
             # of the order of the blocks.
             rng = np.random.default_rng([self._seed, self.number, 0, 1 + block])
             shuffled.append(shuffle_documents(tokens, rng))
+        # The blocks are neighbours in the order of the pass; the first one begins at `shift`.
         shift = int(self._block_begins[is_read][0])
         return np.concatenate(shuffled)[begin - shift : end - shift]
 
@@ -247,12 +248,13 @@ def sample_segments(
     for_a, for_b, for_label = rng.random((3, len(begins)))  # in [0, 1), [W] each
 
     # A follows the reused part, and ends where a sentence begins, or anywhere if none does. A and B
-    # have a token at least.
-    first_end = np.searchsorted(reading.sentences, a_begin, "right")  # [W], a sentence
+    # have a token at least. The sentences after the first token of A and before the end of B are
+    # those of the indices from `first_end` on, `num_ends` of them.
+    first_end = np.searchsorted(reading.sentences, a_begin, "right")  # [W]
     num_ends = np.searchsorted(reading.sentences, end, "left") - first_end  # [W]
     chosen = first_end + (for_a * num_ends).astype(np.int64)
     a_end = _take(reading.sentences, chosen)  # [W], where num_ends > 0
-    any_len = 1 + (for_a * (ab_len - 1)).astype(np.int64)  # [W]
+    any_len = 1 + (for_a * (ab_len - 1)).astype(np.int64)  # [W], 1 to G - 1
     a_len = np.where(num_ends > 0, a_end - a_begin, any_len)  # [W]
 
     # With probability 1/2 B continues A. Otherwise it begins at a sentence elsewhere in the reading
@@ -264,7 +266,7 @@ def sample_segments(
         anywhere = _sample_outside(np.arange(len(reading.ids)), *outside)
         elsewhere = np.where(elsewhere < 0, anywhere, elsewhere)
     continues_a = (for_label < 0.5) | (elsewhere < 0)  # [W]
-    b_begin = np.where(continues_a, a_begin + a_len, elsewhere)
+    b_begin = np.where(continues_a, a_begin + a_len, elsewhere)  # [W]
     return Segments(a_len, b_begin, continues_a.astype(np.int64))
 
 
@@ -306,7 +308,7 @@ def _sample_outside(
 
 
 def _take(values: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """`values[index]`, [W]; something where the index is out of range, which the caller discards.
+    """`values[index]`, [W]; where the index is out of range any value, which the caller discards.
     `values` may be empty."""
     return np.append(values, 0).take(index, mode="clip")
 

@@ -140,7 +140,8 @@ def mark(
     # Where each sentence with tokens begins, and which of them is the first of its document.
     kept = np.flatnonzero(lengths)
     begins = (np.cumsum(lengths_with_eod) - lengths_with_eod)[kept]
-    document_before = 0 if in_document else -1  # that of the sentence before the first
+    # That of the sentence before the first one; -1: another than that of the first.
+    document_before = 0 if in_document else -1
     is_first = np.diff(document[kept], prepend=document_before) > 0
     tokens = ids.astype(np.uint32)
     tokens[begins] |= SENTENCE

@@ -125,7 +125,8 @@ class Tokenizer:
         self.path, self.sha256 = path, files.sha256(path)
         self.model_bytes, self._model, self.marks_first_word = _read_model(path)
         self._models = {self.marks_first_word: self._model}  # see `_model_with`
-        # How text is cleaned: the description decides; without one the arguments do, or False.
+        # How text is cleaned: the description decides; without one the arguments do, or False. The
+        # names in _CLEANING are those of the arguments.
         cleaning = _read_cleaning(path, self.sha256)
         for name, argument in zip(_CLEANING, (uncased, keep_accents)):
             described = cleaning.setdefault(name, argument or False)
@@ -145,6 +146,7 @@ class Tokenizer:
             expected = f"a model trained with --control_symbols={symbols}"
             raise wrong(f"SentencePiece model {path}", found, expected)
         self.unk_id = self._model.unk_id()
+        # In the order of _REQUIRED.
         self.cls_id, self.sep_id, self.eod_id = [ids[name] for name in _REQUIRED]
         self.mask_id, self.eop_id = ids.get("<mask>"), ids.get("<eop>")
         self.byte_ids = tuple(filter(self._model.is_byte, every_id))
@@ -171,6 +173,7 @@ class Tokenizer:
                 unmarked = piece.removeprefix(WORD_START)
                 self.ids_without_mark[id] = ids.get(unmarked, id)
             if ends_in_digit_comma(piece):
+                # By the model that marks the first word, as for the released vocabulary.
                 parts = _split_digit_comma(self._model_with(True), piece)
                 self.split_ids[id] = self._model.piece_to_id(parts)
         self._is_split = np.isin(every_id, list(self.split_ids))  # bool [V]
@@ -180,7 +183,7 @@ class Tokenizer:
         return self.encode_to_array([text])[0].tolist()
 
     def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of each text."""
+        """Returns a list of ids for each text."""
         return _as_lists(*self.encode_to_array(lines))
 
     def encode_to_array(
