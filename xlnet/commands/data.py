@@ -155,7 +155,7 @@ def verify(settings: RecordsSettings) -> None:
     """
     from xlnet.corpus.manifest import Manifest
 
-    Manifest.read(settings.input, "input").verify(settings.input, "input")
+    Manifest.read(settings.input, "input").verify(settings.input)
     print(f"records in {settings.input} agree with their checksums")
 
 

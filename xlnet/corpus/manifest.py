@@ -98,17 +98,15 @@ class Manifest:
                 raise wrong(where, f"{size} bytes", str(expected), _REMEDY)
         return manifest
 
-    def verify(self, directory: str, flag: str = "record_info_dir") -> None:
-        """Raises UserError unless all files in `directory` have the checksums of the manifest.
-
-        flag: the flag whose value is `directory`, for errors.
-        """
+    def verify(self, directory: str) -> None:
+        """Raises UserError unless all files in `directory`, the value of the flag `input`, have the
+        checksums of the manifest."""
         digests = {self.sp_model: self.sp_model_sha256}  # by file name
         for stream in self.streams:
             digests[stream["file"]] = stream["sha256"]
         for name, digest in digests.items():
             path = os.path.join(directory, name)
-            files.require_file(path, flag)
+            files.require_file(path, "input")
             found = files.sha256(path)
             if found != digest:
                 expected = f"{digest}, as in {MANIFEST_NAME}"

@@ -48,8 +48,8 @@ _REMEDY = "copy it again, or leave it out"
 
 
 class Chunk(NamedTuple):
-    """The bytes [begin, end) of a file; a packed file is one chunk. It has the documents that begin
-    in these bytes."""
+    """The bytes [begin, end) of a file, and the documents that begin in them. A packed file is one
+    chunk."""
 
     path: str
     begin: int
