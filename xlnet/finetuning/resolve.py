@@ -302,9 +302,10 @@ def check_columns(settings: TaskSettings) -> None:
     task = known.find_task(settings.task_name)
     for field in dataclasses.fields(settings):
         is_column = field.metadata["help_group"] is HelpGroup.COLUMNS
-        if is_column and getattr(settings, field.name) != field.default:
+        value = getattr(settings, field.name)
+        if is_column and value != field.default:
             expected = f"none: the columns of task {task.name} are known"
-            raise wrong(field.name, repr(getattr(settings, field.name)), expected)
+            raise wrong(field.name, repr(value), expected)
 
 
 def check_files(tuned: FineTunedTask, data: TaskData) -> None:

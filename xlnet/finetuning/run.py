@@ -82,10 +82,14 @@ class FineTuningRun(TaskRun, TrainingRun):
         # Loss and gradients, means over the micro-batches. In float16 the loss is scaled, since
         # small gradients would become 0.
         scale = optimizer.LossScale() if self.network.precision == "fp16" else None
-        micro_batches, xla = self.settings.grad_accum_steps, self.devices.xla
         # The third result is empty: no tensors are kept for the next step.
         loss, gradients, _ = optimizer.loss_and_gradients(
-            self, batch, first_row, micro_batches, scale, xla
+            self,
+            batch,
+            first_row,
+            self.settings.grad_accum_steps,
+            scale,
+            self.devices.xla,
         )
         # Means over the replicas.
         *gradients, loss = mean_over_replicas([*gradients, loss])

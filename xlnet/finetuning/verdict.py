@@ -286,13 +286,13 @@ def _never_predicted(evidence: Evidence) -> str:
 def _overfitted(evidence: Evidence, is_better: bool) -> str:
     """The loss of the evaluations while training rose by a fifth or more from its lowest value,
     and the training loss fell to at most half of this risen loss, and of its own first value."""
-    evaluations = []  # those with a loss
-    for evaluation in evidence.evaluations:
-        if math.isfinite(evaluation.get("loss", math.inf)):
-            evaluations.append(evaluation)
+    # Those whose loss is known and finite.
+    evaluations = [
+        one for one in evidence.evaluations if math.isfinite(one.get("loss", math.inf))
+    ]
     if not evidence.curve or not evaluations:
         return ""
-    lowest = min(evaluations, key=lambda evaluation: evaluation["loss"])
+    lowest = min(evaluations, key=lambda one: one["loss"])
     now = evaluations[-1]["loss"]
     first, _, last = _losses(evidence)
     if now < 1.2 * lowest["loss"] or last > 0.5 * min(first, now):

@@ -1,7 +1,8 @@
 """The settings of a task: those given, and those that the model keeps in its `run.json`.
 
-The document says what a model was trained for, so that its directory and one file are enough to
-evaluate, to predict and to continue. TensorFlow is imported only where checkpoints are read.
+The document (`RunDocument`) says what a model was trained for, so that its directory and one file
+are enough to evaluate, to predict and to resume. TensorFlow is imported only where checkpoints are
+read.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from xlnet.tasks.contract import Task
 
 _log = logging.getLogger(__name__)
 
+# The files of a model that the settings of these names may replace: {setting: file}.
 OWN_FILES = {"model_config_path": CONFIG_NAME, "spiece_model_file": SPIECE_NAME}
 
 # Entries of the section `task` that the weights depend on.
@@ -58,8 +60,9 @@ class FineTunedTask:
             settings.long_document,
         )
 
-    def features(self, is_training: bool) -> tuple:
-        """The `record_files.Feature`s of a record."""
+    def features(self, is_training: bool) -> tuple[record_files.Feature, ...]:
+        """The name, shape and dtype of each feature of a record. is_training: a record may have
+        more texts in training, as the pairs of documents of a ranking."""
         length = self.settings.max_seq_length
         return record_files.finetuning_features(
             length, self.task.features(length), self.task.num_choices(is_training)
@@ -71,18 +74,19 @@ class FineTunedTask:
 
 def read_model(model_dir: str) -> RunDocument | None:
     """The document of the fine-tuned model in a directory, or in its `best` if only that has
-    weights; None if there is none."""
-    # A directory that was copied to predict may have `best` alone. A run that failed before its
-    # first checkpoint leaves a document, but nothing resumes.
-    for home in (model_dir, os.path.join(model_dir, BEST)):
-        if run_document.weights_in(home):
-            found = run_document.read(home)
-            return found if found and found.task is not None else None
+    weights; None without weights, or if they are not those of a fine-tuned model."""
+    # A directory that was copied to predict may have `best` alone. A document without weights is
+    # that of a run that failed before its first checkpoint: nothing resumes.
+    for directory in (model_dir, os.path.join(model_dir, BEST)):
+        if run_document.weights_in(directory):
+            document = run_document.read(directory)
+            is_tuned = document and document.task is not None
+            return document if is_tuned else None
     return None
 
 
 def group_of(document: RunDocument) -> Any:
-    """The class of the settings of the program that trained a model, of `FineTuningSettings`."""
+    """The class of settings, one of `FineTuningSettings`, of the program that trained a model."""
     trained = known.type_of(document.task or {}, document.path)
     for group in get_args(FineTuningSettings):
         if group.program == trained.program:
@@ -100,7 +104,7 @@ def inherited_settings(
     given: Collection[str],
     document: RunDocument | None,
 ) -> tuple[AnySettings, NetworkSettings, OptimizationSettings]:
-    """The settings of a command, with those that it inherits from its model.
+    """The three groups of settings of a command, with the values that it inherits from its model.
 
     A value comes from the first of: the flag, the model in `model_dir`, the files next to the
     initial weights, the default. The vocabulary and the architecture are the model's own files.
@@ -108,9 +112,9 @@ def inherited_settings(
     Args:
       settings: as given, or their defaults, like the next two.
       network: how the network is run.
-      optimization: of the optimizer.
+      optimization: the length of the training, its learning rate and optimizer.
       given: names of the settings that the user gave, at any value.
-      document: of the model in `model_dir`, as of `read_model`.
+      document: of the fine-tuned model in `model_dir`; None if there is none.
 
     Raises:
       UserError: a given setting contradicts the model, without `allow_changes`.
@@ -119,34 +123,38 @@ def inherited_settings(
     if document:
         with run_document.malformed_as_user_error(document.path):
             _check_program(settings, given, document)
-            # A training goes on as it began. An evaluation of the files that the run was begun
-            # with reads and divides them as the run did.
+            # A training resumes as it began, so it inherits what belongs to the run, too, not only
+            # to the model. So does a command that names no files: it reads those of the run, and
+            # divides them as the run did.
             reads_files_of_run = settings.needs_data_dir and not settings.data_dir
             of_run = settings.do_train or reads_files_of_run
-            # A training chooses its threshold itself; what predicts has the chosen one.
+            # A training chooses its threshold itself; other commands have the chosen one, unless
+            # the training was given one.
             chosen = (document.task or {}).get("threshold")
             if chosen is not None and not settings.do_train:
                 resolved = {"predict_threshold": chosen, **document.resolved}
                 document = dataclasses.replace(document, resolved=resolved)
-            groups, different = run_document.inherit(
+            # differences: in words, the given settings that contradict the run
+            (inherited, network, optimization), differences = run_document.inherit(
                 (settings, network, optimization), given, document, of_run=of_run
             )
-            _check_form_to_predict(settings, groups[0])
-            settings, network, optimization = groups
+            _check_form_to_predict(settings, inherited)
+            settings = inherited
         if settings.do_train:
-            run_document.refuse(document, different, settings.allow_changes)
+            run_document.refuse(document, differences, settings.allow_changes)
         settings = with_own_files(settings, document.directory)
-        settings.check()
+        settings.check()  # inherited values may not fit those that are given
     else:
         _check_directory(settings)
     if settings.init_checkpoint:
-        start = files.directory_of(settings.init_checkpoint)
-        settings = with_own_files(settings, start)
-        # The weights were trained with a limit of distances (`clamp_len`), which they keep.
-        of_start = None if document else run_document.read(start)
-        if of_start:
+        directory = files.directory_of(settings.init_checkpoint)
+        settings = with_own_files(settings, directory)
+        # The weights were trained with a limit of distances (`clamp_len`), which they keep. Of a
+        # training that resumes, the model has it already.
+        pretrained = None if document else run_document.read(directory)
+        if pretrained:
             (network,), _ = run_document.inherit(
-                (network,), given, of_start, of_run=False
+                (network,), given, pretrained, of_run=False
             )
     # Settings that no file has must be given, or have a default.
     require(settings, "task_name", "spiece_model_file", "model_config_path")
@@ -155,12 +163,17 @@ def inherited_settings(
     return settings, network, optimization
 
 
-def _check_form_to_predict(asked: TaskSettings, settings: TaskSettings) -> None:
-    """Raises UserError where a file to predict would be read in the form that `settings` inherited
-    from the run, not in that which the command asked for."""
+def _check_form_to_predict(asked: TaskSettings, inherited: TaskSettings) -> None:
+    """Raises UserError if a file to predict would be read in another form than the command asks
+    for, as a command that also reads the files of the run inherits their form.
+
+    Args:
+      asked: the settings of the command.
+      inherited: the same with what they inherit from the run.
+    """
     for field in dataclasses.fields(FormSettings):
         name = field.name
-        value = getattr(settings, name)
+        value = getattr(inherited, name)
         if asked.predict_file and value != getattr(asked, name):
             found = f"{name} '{value}' of the files that the model was trained on"
             expected = "the form of this file, or a command for it alone"
@@ -170,7 +183,8 @@ def _check_form_to_predict(asked: TaskSettings, settings: TaskSettings) -> None:
 def _check_program(
     settings: TaskSettings, given: Collection[str], document: RunDocument
 ) -> None:
-    """Raises UserError if a model is one of another program, or of another task."""
+    """Raises UserError if the model of a document was trained by another program than that of the
+    settings, or for another task than `task_name`, if that is given."""
     path, task = document.path, document.task or {}
     trained = known.type_of(task, path)
     if trained.program != settings.program:
@@ -189,13 +203,13 @@ def _check_program(
 
 def _check_directory(settings: TaskSettings) -> None:
     """Raises UserError where `model_dir`, which has no fine-tuned model, has nothing to predict
-    with, or weights from which no training resumes; else the error would be about a missing task or
-    vocabulary. Converted weights may have an output layer to predict with."""
+    with, or weights from which no training resumes; or where there is no `init_checkpoint`. Later
+    errors would be about a task or a vocabulary that is missing because of that."""
     if run_document.weights_in(settings.model_dir):
+        # Without a document: the original implementation's. Of no program: converted weights, which
+        # may have an output layer to predict with.
         document = run_document.read(settings.model_dir)
-        if document is None or document.task is not None:
-            return
-        if document.program or settings.do_train:
+        if document and (document.program or settings.do_train):
             found = f"a pretrained model, by {document.path}"
             expected = "a fine-tuned one; to fine-tune it, give it as init_checkpoint"
             raise wrong("model_dir", found, expected)
@@ -204,38 +218,49 @@ def _check_directory(settings: TaskSettings) -> None:
         found = f"no checkpoint in {settings.model_dir}"
         raise wrong("model_dir", found, "a trained model", "--do_train")
     if not settings.init_checkpoint:
+        # The user may mean released weights in `model_dir`, from which no training starts.
         run_document.refuse_released(settings.model_dir)
         return
-    # Else the error would be about files that are missing next to it.
-    start = files.directory_of(settings.init_checkpoint)
-    if not glob.glob(os.path.join(glob.escape(start), "*.index")):
+    directory = files.directory_of(settings.init_checkpoint)
+    if not glob.glob(os.path.join(glob.escape(directory), "*.index")):
         found = f"no checkpoint {settings.init_checkpoint}"
         raise wrong("init_checkpoint", found, "one that exists")
 
 
-def with_own_files(settings: AnySettings, home: str) -> AnySettings:
-    """The settings with the model's vocabulary and architecture, unless others are given."""
-    own: dict[str, Any] = {}
+def with_own_files(settings: AnySettings, directory: str) -> AnySettings:
+    """The settings with the paths of the vocabulary and the architecture in a model's directory, as
+    far as they are there and no others are given."""
+    paths: dict[str, Any] = {}
     for name, file in OWN_FILES.items():
-        path = os.path.join(home, file)
+        path = os.path.join(directory, file)
         if not getattr(settings, name) and os.path.exists(path):
-            own[name] = path
-    return dataclasses.replace(settings, **own)
+            paths[name] = path
+    return dataclasses.replace(settings, **paths)
 
 
 def require(settings: TaskSettings, *names: str) -> None:
     """Raises MissingFlag if one of the settings `names` has no value."""
     for name in names:
         if not getattr(settings, name):
-            what = settings.__dataclass_fields__[name].metadata["help"]
-            raise MissingFlag(f"flag --{name} is required: {what}")
+            meaning = settings.__dataclass_fields__[name].metadata["help"]
+            raise MissingFlag(f"flag --{name} is required: {meaning}")
 
 
 def read_vocabulary(
     settings: TaskSettings, config: XLNetConfig, weights: Mapping[str, str]
 ) -> Tokenizer:
-    """The tokenizer of `spiece_model_file`. Raises UserError unless it is that of `weights`, their
-    directories by the flags that give them, and has as many pieces as the network."""
+    """The tokenizer of `spiece_model_file`.
+
+    Args:
+      settings: of the task, with the file and how text is cleaned.
+      config: the architecture, with the number of pieces.
+      weights: the directories of weights that were trained with this vocabulary, by the flags that
+        name them, for errors.
+
+    Raises:
+      UserError: the weights were trained with another vocabulary, or it has another number of
+        pieces than the network.
+    """
     tokenizer = Tokenizer(
         settings.spiece_model_file,
         settings.uncased,
@@ -255,35 +280,38 @@ def read_vocabulary(
 
 
 def task_of_run(settings: FineTuningSettings, document: RunDocument | None) -> Task:
-    """Returns the `Task` of resolved settings, and of the model that is there.
+    """The `Task` of resolved settings.
 
-    Without training, own files have the labels of the model: its directory and one file are enough
-    to predict. The one file that it was trained on has the dev split that training held out.
+    Args:
+      settings: with what is inherited from the model.
+      document: of the fine-tuned model; None without one. Unless the settings train, the task has
+        the labels of the model, as the files of the settings may have others or none.
     """
     if not document:
         return known.resolve_task(settings)
     stored = document.task or {}
     with run_document.malformed_as_user_error(document.path):
+        # If these are the rows that the model was trained on, dev is what that training held out.
         if settings.dev_share is None and _is_train_file(settings, document):
             settings = dataclasses.replace(settings, dev_share=stored.get("dev_share"))
         return known.resolve_task(settings, stored)
 
 
 def _is_train_file(settings: TaskSettings, document: RunDocument) -> bool:
-    """Whether `data_dir` is the one file that a model was trained on: by its path, as rows may have
-    been added, or by its content."""
+    """Whether `data_dir` is the one file that a model was trained on, by its path, as rows may have
+    been added, or by its content; False in training."""
     if settings.do_train or not os.path.isfile(settings.data_dir):
         return False
     resolved = document.resolved
-    trained = resolved.get("train_file") or resolved.get("data_dir") or ""
-    if os.path.exists(trained) and os.path.samefile(trained, settings.data_dir):
+    train_file = resolved.get("train_file") or resolved.get("data_dir") or ""
+    if os.path.exists(train_file) and os.path.samefile(train_file, settings.data_dir):
         return True
     return document.digests.get("train") == [files.digest_of(settings.data_dir)]
 
 
 def describe_task(settings: FineTuningSettings, task: Task) -> dict[str, Any]:
-    """The section `task` of `run.json`: what the output layer is for, with the labels, and what the
-    train file determined."""
+    """The section `task` of `run.json`: what the output layer is for, with its labels in the order
+    of their ids, None without labels; and how the files of the training were read and divided."""
     return {
         "task": task.published.trained_as or task.name,
         "kind": task.kind,
@@ -303,8 +331,8 @@ def document_of(
     task: Task,
     tokenizer: Tokenizer,
 ) -> RunDocument:
-    """The document of a model that no run of ours has trained, or not yet: `program` is None, and
-    `resolved` has what belongs to the model alone."""
+    """The document of a model that no program of this library has trained, or not yet: `program` is
+    None, and `resolved` has the settings that belong to the model alone, not to a run."""
     document = RunDocument(
         run_document.path_in(settings.model_dir),
         None,
@@ -327,34 +355,35 @@ def check_trained_for(model_dir: str, settings: FineTuningSettings, task: Task) 
     newest = checkpoint.newest(model_dir)
     if not newest:
         return
-    document, wanted = run_document.read(model_dir), describe_task(settings, task)
+    document, described = run_document.read(model_dir), describe_task(settings, task)
     if document and document.task is not None:
         for name in _OF_WEIGHTS:
-            was, now = document.task.get(name), wanted[name]
+            was, now = document.task.get(name), described[name]
             if was != now:
                 where = f"model_dir: {document.path}"
                 raise wrong(where, f"{name} {was}", f"{name} {now}")
         return
-    layer = wanted["head"] + "/"
+    # Without a document that names a task.
+    layer = described["head"] + "/"
     names = [name.removeprefix("model/") for name in checkpoint.names(newest)]
     has_layer = any(name.startswith(layer) for name in names)
     if settings.do_train or not has_layer:
         found = f"no {RUN_NAME} with a task in {model_dir}, which has checkpoints"
         expected = f"those of {settings.program}"
         raise wrong("model_dir", found, expected, "--init_checkpoint to start from")
-    what = "task, vocabulary and settings are those given"
-    _log.info("note: %s has no %s: %s", model_dir, RUN_NAME, what)
+    used = "task, vocabulary and settings are those given"
+    _log.info("note: %s has no %s: %s", model_dir, RUN_NAME, used)
 
 
 def check_start(settings: FineTuningSettings, task: Task) -> None:
-    """Raises UserError if the output layer of `init_checkpoint` is that of this run, but for other
-    labels, or in another order."""
+    """Raises UserError if the output layer of `init_checkpoint` has the name of this run's, so that
+    its weights are used, but other labels, or in another order."""
     if task.columns.choices:  # one output scores each answer, whatever the labels are
         return
     document = run_document.read(files.directory_of(settings.init_checkpoint or ""))
     stored = document.task if document and document.task else {}
-    wanted = describe_task(settings, task)
-    before, now = stored.get("labels"), wanted["labels"]
-    if stored.get("head") == wanted["head"] and before != now:
-        where = f"init_checkpoint: labels of the output layer {wanted['head']}"
+    described = describe_task(settings, task)
+    before, now = stored.get("labels"), described["labels"]
+    if stored.get("head") == described["head"] and before != now:
+        where = f"init_checkpoint: labels of the output layer {described['head']}"
         raise wrong(where, before, f"{now}, or a new layer", "--cls_scope")
