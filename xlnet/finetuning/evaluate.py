@@ -74,9 +74,9 @@ class Evaluator:
         # training of a task of several labels in a row chooses it: see `_evaluate_split` and
         # `keep_threshold`.
         self._threshold = settings.threshold
-        is_free = settings.do_train and settings.predict_threshold is None
+        may_choose = settings.do_train and settings.predict_threshold is None
         has_several = self._task.has_threshold and bool(self._task.label_shape)
-        self._chooses_threshold = is_free and has_several
+        self._chooses_threshold = may_choose and has_several
 
     # -- evaluation
 
@@ -104,12 +104,12 @@ class Evaluator:
         return result
 
     def keep_threshold(self, best: dict[str, Any]) -> None:
-        """Uses the threshold that the best evaluation while training chose from now on, and writes
-        it to the section `task` of `run.json`, from where later commands have it. (The section
-        `resolved` keeps that none was given: a repeated training chooses again.)
+        """From now on, uses the threshold that the best evaluation while training chose; writes it
+        to the section `task` of `run.json`, from where later commands have it. It is not written to
+        the section `resolved`, as if it were given: a resumed training chooses again.
 
         best: the result of that evaluation, with a `threshold` if it chose one; {} if no evaluation
-        is the best. Then the threshold is the one that is used without training.
+        is the best. Without a chosen threshold, that of the settings is used.
         """
         self._chooses_threshold = False
         self._threshold = best.get(_CHOSEN, self._settings.threshold)
@@ -165,6 +165,7 @@ class Evaluator:
         rows: Sequence[Row] = ()
         split, values, result = settings.eval_split, None, {}
         step, prefix = self._best()
+        # eval_steps is None if it is not given: training evaluates once an epoch, if it can.
         evaluates = settings.eval_steps != 0 and self._data.can_evaluate()
         if settings.do_eval or evaluates:
             # Of several files the first.
@@ -206,8 +207,8 @@ class Evaluator:
         """The result of a checkpoint for the rows of a split, the metrics and the loss by name; and
         its predictions. Logs the result, unless it did so before.
 
-        While training chooses the threshold, sets that to the best one for these predictions, which
-        the result has as `threshold`.
+        While training chooses the threshold, sets `_threshold` to the best one for these
+        predictions, and the result has it as `threshold`.
         """
         predictions = self._predictions(split, rows, step, prefix)
         task = self._task

@@ -46,9 +46,9 @@ class TaskModel:
     network: NetworkSettings
 
     def outputs(self, features: Tensors, with_loss: bool = False) -> Tensors:
-        """The outputs of the task's head in inference: dict of tensors [B,...], mostly `values`.
-        with_loss: also the `loss` of each record, [B], which depends on the features of the labels;
-        a record without a label has the label 0."""
+        """The outputs of the task's head in inference, tensors [B,...] by the names that the task
+        type gives them, such as `values`. with_loss: also the `loss` of each record, [B], for which
+        the features have the labels; a record without a label has the label 0."""
         task = self.tuned.task
         run = self.network.run_config(is_training=False)
         # Matrices are stored in the precision of the matmuls, which would round them anyway.
@@ -178,7 +178,7 @@ class Predictor:
         def build() -> tuple[Tensors, Tensors]:
             """The inputs and the outputs on a device, by name."""
             features = {}
-            with tf.device("/cpu:0"):
+            with tf.device("/cpu:0"):  # batches are fed on the host
                 inputs = placeholders(model.tuned, with_targets=True)
                 # TensorFlow's graph optimizer ignores the shapes of placeholders.
                 for name, tensor in inputs.items():
@@ -217,8 +217,8 @@ class Predictor:
         have about the same length. Two features are added: the `index` of a record among those of
         all rows, and `is_first`, 1 for the first record of a row.
 
-        Adds to `blocks` a tuple for each block of rows, of three arrays int [rows]: how many
-        records each row has, how many tokens of it they have, and how many it has.
+        Adds to `blocks` a tuple for each block of rows, of three arrays int [rows]: the number of
+        records of each row, the number of its tokens that these have, and of all of its tokens.
         """
         task, layout = self._tuned.task, self._tuned.layout
         remaining = iter(rows)

@@ -159,8 +159,8 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
     if settings.class_weights:
         class_weights = contract.balanced_weights(task, rows_of_train_file)
 
-    # Check that files and vocabulary are those of the run that is resumed. The document names the
-    # vocabulary and architecture that the run copies to its directory.
+    # Check that network, vocabulary and files are those of the run that is resumed. The document
+    # names the copies of architecture and vocabulary in the run's directory.
     resolved = run_document.values_of(
         (settings_without_steps, model.network, optimization, device)
     )
@@ -253,21 +253,20 @@ def derived(
 
 
 def in_steps(settings: AnySettings, num_rows: int, train_steps: int) -> AnySettings:
-    """The settings with the intervals of a training in steps, in place of what is not given: it
-    evaluates and saves once an epoch, saves every 1,000 steps if an epoch has more, and logs 20
+    """The settings with the intervals of a training in steps, in place of what is None, not given:
+    it evaluates and saves once an epoch, saves every 1,000 steps if an epoch has more, and logs 20
     lines or more.
 
-    An epoch has as many records as there are rows. Of rows that have several windows, which are
-    records each, it has only a part.
+    An epoch has as many records as there are rows. Where rows have several records, their windows,
+    it has only a part of these.
     """
     once_an_epoch = max(1, math.ceil(num_rows / settings.train_batch_size))
     eval_steps = settings.eval_steps
     if eval_steps is None:  # 0, if given, means never
         eval_steps = once_an_epoch
+    # These are not 0 if they are given.
     save_steps = settings.save_steps or min(once_an_epoch, _MOST_UNSAVED)
-    log_steps = settings.log_steps
-    if not log_steps:
-        log_steps = min(max(1, train_steps // 20), _MOST_UNLOGGED)
+    log_steps = settings.log_steps or min(max(1, train_steps // 20), _MOST_UNLOGGED)
     return dataclasses.replace(
         settings, eval_steps=eval_steps, save_steps=save_steps, log_steps=log_steps
     )

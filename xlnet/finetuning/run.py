@@ -54,7 +54,7 @@ class TaskRun:
 
 @dataclasses.dataclass(frozen=True)
 class FineTuningRun(TaskRun, TrainingRun):
-    """A training: rows are read and checked, lengths are in steps.
+    """A training: rows are read and checked, its length and its intervals are in steps.
 
     Attributes, besides those of `TaskRun` and `TrainingRun`:
       settings: of the task and of the run, with a value for whatever was not given.
@@ -111,6 +111,7 @@ class FineTuningRun(TaskRun, TrainingRun):
         """
         settings = self.settings
         options = LossOptions(settings.label_smoothing, self.class_weights)
+        # 0: nothing is frozen, the embeddings neither.
         getter = frozen(settings.freeze_layers) if settings.freeze_layers else None
         # In pretraining, dropout masks are sampled for each batch element, so micro-batches have
         # the masks of one large batch. That needs shapes that are known when the graph is built.
@@ -120,6 +121,7 @@ class FineTuningRun(TaskRun, TrainingRun):
             settings.seed, tf.train.get_global_step()
         )
         seed = stateless_random.fold_in(step_seed, first_row)
+        # The scope stays the same, and gets the getter.
         with tf.variable_scope(tf.get_variable_scope(), custom_getter=getter):
             losses = self.model.training_loss(
                 part,
@@ -210,7 +212,9 @@ def frozen(count: int) -> Callable[..., Any]:
 
     def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         layer = layer_of(name)  # the lowest one is 0
-        if layer is None:  # the variable belongs to all layers, or to the output layer
+        if (
+            layer is None
+        ):  # an embedding, a variable of all layers, or of the output layer
             is_frozen = bool(re.search(outside_layers, name))
         else:
             is_frozen = layer < count

@@ -353,8 +353,7 @@ def _labelled(evidence: Evidence) -> np.ndarray | None:
     probabilities of labels, or the labels are the letters of answers to choose from: it does not
     matter which of these letters occur."""
     task, gold = evidence.task, _gold(evidence)
-    has_labels = bool(task.labels) and not task.columns.choices
-    if gold is None or not has_labels:
+    if gold is None or not task.labels or task.columns.choices:
         return None
     return _indicators(task, gold)
 

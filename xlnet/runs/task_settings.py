@@ -52,24 +52,26 @@ class FineTunedTask:
 
     @property
     def layout(self) -> encoding.Layout:
-        """The length of a record's text or choice, and how longer texts are truncated."""
+        """The length of a record, of a multiple choice for each choice; and how longer texts are
+        cut, or divided into windows."""
         settings = self.settings
         return encoding.Layout(
             settings.max_seq_length,
-            bool(self.task.columns.choices),  # only the text is cut
+            # whether the text is cut rather than the choice that is read with it
+            bool(self.task.columns.choices),
             settings.long_document,
         )
 
-    def features(self, is_training: bool) -> tuple[record_files.Feature, ...]:
-        """The name, shape and dtype of each feature of a record. is_training: a record may have
-        more texts in training, as the pairs of documents of a ranking."""
+    def features(self, is_training: bool) -> tuple:
+        """The features of a record, `record_files.Feature` each: name, shape, dtype. is_training: a
+        record may have more texts in training, as the pairs of documents of a ranking."""
         length = self.settings.max_seq_length
         return record_files.finetuning_features(
             length, self.task.features(length), self.task.num_choices(is_training)
         )
 
 
-# ---- where a model is
+# ---- which model is there
 
 
 def read_model(model_dir: str) -> RunDocument | None:
@@ -363,7 +365,7 @@ def check_trained_for(model_dir: str, settings: FineTuningSettings, task: Task) 
                 where = f"model_dir: {document.path}"
                 raise wrong(where, f"{name} {was}", f"{name} {now}")
         return
-    # Without a document that names a task.
+    # No document names a task. Output layers may be in the scope `model` or outside of it.
     layer = described["head"] + "/"
     names = [name.removeprefix("model/") for name in checkpoint.names(newest)]
     has_layer = any(name.startswith(layer) for name in names)
@@ -383,7 +385,7 @@ def check_start(settings: FineTuningSettings, task: Task) -> None:
     document = run_document.read(files.directory_of(settings.init_checkpoint or ""))
     stored = document.task if document and document.task else {}
     described = describe_task(settings, task)
-    before, now = stored.get("labels"), described["labels"]
-    if stored.get("head") == described["head"] and before != now:
+    was, now = stored.get("labels"), described["labels"]
+    if stored.get("head") == described["head"] and was != now:
         where = f"init_checkpoint: labels of the output layer {described['head']}"
-        raise wrong(where, before, f"{now}, or a new layer", "--cls_scope")
+        raise wrong(where, was, f"{now}, or a new layer", "--cls_scope")
