@@ -69,8 +69,9 @@ class TaskData:
         names_of_parts = self._task.files.by_split
         paths = []
         for part in expand_split(self._task, split):
+            # A name, or several, of which the first file that exists is read.
             names = names_of_parts.get(part) or names_of_parts["train"]
-            # One path, or several with commas between.
+            # One path, or several with commas between, which are read as one file.
             listed = forms.find_file(self._settings.data_dir, names)
             paths += forms.each_path(listed)
         return paths

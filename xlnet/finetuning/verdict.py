@@ -83,7 +83,7 @@ def default_rate(width: int, is_pretrained: bool) -> float:
 
 def verdict(evidence: Evidence) -> list[str]:
     """The lines of the verdict, at most `MOST_LINES`."""
-    if not evidence.rows:
+    if not evidence.rows:  # the loss alone says whether the model learned
         cause = _of_the_loss(evidence, is_better=False)
         fell = "the training loss fell, and no rows were evaluated"
         lines = [cause or fell, _limit(evidence)]

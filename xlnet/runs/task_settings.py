@@ -308,6 +308,7 @@ def _is_train_file(settings: TaskSettings, document: RunDocument) -> bool:
     train_file = resolved.get("train_file") or resolved.get("data_dir") or ""
     if os.path.exists(train_file) and os.path.samefile(train_file, settings.data_dir):
         return True
+    # The digests of all files that the run trained on.
     return document.digests.get("train") == [files.digest_of(settings.data_dir)]
 
 
