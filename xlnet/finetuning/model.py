@@ -111,7 +111,7 @@ class TaskModel:
         ).sequence  # [B*C,T,D]
         nn = heads.HeadBuilder(
             run,
-            self.tuned.scope,
+            task.scope(settings.cls_scope),
             sequence,
             padding,
             # `nn.summary`, which not all task types call
