@@ -173,7 +173,7 @@ class FineTuningRun(TaskRun, TrainingRun):
         if task.files.dev_share:
             count = len(data.rows_of_split("dev", need_labels=True)["dev"])
             held_out = f"; {count:,} more of the file held out as dev"
-        labels = "scores"
+        labels = "none"
         if task.labels:
             labels = task.counts_in_words(data.rows_of_train_file())
         epochs = (

@@ -122,8 +122,8 @@ def _metric(evidence: Evidence) -> tuple[str, bool]:
         line += f" ({low:.2f} to {high:.2f}, at 95 % with {len(rows):,} rows)"
     if not math.isnan(reference):
         line += f", of the constant answer {reference:.4f}"
-    if task.lower_is_better:
-        return line, high < reference
+    if task.lower_is_better:  # without a constant answer nothing says that it is bad
+        return line, math.isnan(reference) or high < reference
     # A correlation, or an F1 of entities, has no constant answer: 0 is that of a useless model.
     if math.isnan(reference):
         reference = 0.0
