@@ -61,7 +61,7 @@ SQUAD_RECORDS = """
 python run_squad.py --use_tpu=False --do_prepro=True --spiece_model_file=${LARGE_DIR}/spiece.model
     --train_file=${SQUAD_DIR}/train-v2.0.json --output_dir=${GS_PROC_DATA_DIR} --uncased=False
     --max_seq_length=512 --num_proc=8 --proc_id=0"""
-# That for GPUs has no other flags.
+# That for GPUs has no other flags, and use_tpu=False.
 SQUAD = """
 python run_squad.py --use_tpu=True --tpu=${TPU_NAME} --num_hosts=1 --num_core_per_host=8
     --model_config_path=${LARGE_DIR}/xlnet_config.json --spiece_model_file=${LARGE_DIR}/spiece.model
@@ -205,8 +205,9 @@ def test_questions(place, monkeypatch):
     made = re.search(r"train: (\d+) rows", done.stdout)
     assert made and 60 < int(made[1]) < 80
     machine = dict(FINETUNE, predict_file="dev-v2.0.json", model_dir="answers")
-    machine.update(num_core_per_host=1, train_steps=2)
+    machine.update(use_tpu=False, num_core_per_host=2, train_steps=2)
     done = run(place, monkeypatch, SQUAD, **machine, **data)
+    assert "as 2 replicas" in done.stdout
     unused = {"iterations", "predict_batch_size", "num_hosts", "tpu", "use_tpu"}
     assert noted(done) == unused
     assert re.search("^task +custom: 80 examples", done.stdout, re.M)

@@ -58,7 +58,7 @@ def test_files_of_another_size_are_refused(directory):
 def test_a_file_that_is_gone_is_named_with_the_flag(directory):
     manifest = Manifest.read(str(directory))
     with pytest.raises(UserError, match=f"^input: .*{manifest.sp_model}"):
-        manifest.verify(str(directory), "input")
+        manifest.verify(str(directory))
 
 
 def test_a_directory_without_a_manifest_is_refused(tmp_path):

@@ -70,7 +70,7 @@ def test_batches_and_chunks_do_not_show(tmp_path, monkeypatch, batch_lines):
     path = tmp_path / "a.txt"
     path.write_text("\n".join(lines))
     whole, counts = tokenize(path)
-    monkeypatch.setattr(tokenized, "_BATCH_LINES", batch_lines)
+    monkeypatch.setattr(tokenized, "_BATCH_SENTENCES", batch_lines)
     batched, again = tokenize(path)
     assert np.array_equal(batched, whole) and again == counts
     cut, again = tokenize(path, chunk_bytes=17)

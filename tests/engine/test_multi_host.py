@@ -252,8 +252,8 @@ def test_a_step_that_does_not_end_ends_the_program(monkeypatch, ends):
     monkeypatch.setattr(multi_host, "missing", missing)
     monkeypatch.setattr(multi_host, "_end_program", said.append)
     watch.is_waiting = True
-    watch._looking.start()
-    watch._looking.join(20)
+    watch._thread.start()
+    watch._thread.join(20)
     lost = "lost host 0 (a:1); start the same command again on all hosts"
     assert [str(error) for error in said] == ([] if ends else [lost])
     assert len(asked) == multi_host.MISSES
@@ -262,7 +262,7 @@ def test_a_step_that_does_not_end_ends_the_program(monkeypatch, ends):
 _STUCK = """
 import ctypes
 from xlnet.engine import multi_host
-multi_host.TO_CONNECT = 1
+multi_host.SECONDS_TO_CONNECT_ALL = 1
 multi_host.wait_for_all = lambda addresses, own: None
 stuck = lambda: ctypes.PyDLL(None).sleep(60)  # holds Python's lock
 multi_host.tf2.distribute.MultiWorkerMirroredStrategy = stuck

@@ -169,7 +169,6 @@ def run_of(
         tokenizer=types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6),
         manifest=types.SimpleNamespace(reuse_len=reuse_len),
         held_out=types.SimpleNamespace(num_streams=1, windows_per_stream=1),
-        sampling=None,
         devices=devices or Devices(None),
         document=None,
         **parts,

@@ -62,7 +62,7 @@ def test_a_text_around_blanks_has_the_pieces_of_the_text(tmp_path, has_prefix):
         ids = blanks.layout([len(word)])
         ids[ids < 0] = word
         assert ids.tolist() == tokenizer.ids(text.replace("___", "cat"))
-        assert blanks.allowed([len(word)])[0, word[0]]
+        assert blanks.is_allowed([len(word)])[0, word[0]]
 
 
 def test_the_joint_probability_is_the_product_of_conditionals(permuted):

@@ -39,7 +39,7 @@ def test_a_directory_is_all_that_is_needed(model):
     assert task.labels == ("animal", "plant", "stone")
     assert task.columns.text_a == ("first",)
     assert settings.max_seq_length == 24 and settings.do_predict
-    assert found.tuned.scope == "classification_custom"
+    assert task.scope(settings.cls_scope) == "classification_custom"
 
 
 def test_the_best_checkpoint_is_taken_or_the_newest(model):

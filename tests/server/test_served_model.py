@@ -106,7 +106,7 @@ def test_it_says_how_much_was_read_of_a_text_that_is_cut(tmp_path):
     for signature in ("text", "explain", "vectors"):
         found = model.run(model.call(signature, {}), [plain, changed])
         assert [one.unknown_tokens for one in found] == [1, 1]
-        assert found[0].characters_unknown == {"text_a": [(4, 5)]}
+        assert found[0].characters_unknown == {"text_a": [[4, 5]]}
         assert found[1].characters_unknown is None
     model._model.close()
 
@@ -162,7 +162,7 @@ def test_all_graphs_are_built_before_the_first_request(permuted):
     """24 requests at once waited for copies of graphs, four for each signature."""
     model = opened(permuted.folder)
     restored = model._model.session
-    before = set(restored._parts)
+    before = set(restored._copies)
     requests = [("generate", ["a cat"], {"max_tokens": 3, "seed": 1})]
     requests.append(("generate", ["a cat"], {"max_tokens": 3, "beams": 9}))
     for name in ("fill", "attention", "factorize", "vectors"):
@@ -175,7 +175,7 @@ def test_all_graphs_are_built_before_the_first_request(permuted):
 
         with concurrent.futures.ThreadPoolExecutor(24) as pool:
             assert set(pool.map(one, requests * 4)) == {200}
-    assert set(restored._parts) == before
+    assert set(restored._copies) == before
     model._model.close()
 
 
@@ -189,11 +189,11 @@ def test_what_is_computed_together(language_model):
         ("fill", {"text": "a ___"}, {}, False),
     ):
         call = model.call(signature, parameters)
-        assert (call.batch([row]) is not None) == is_together
+        assert (call.batch_name([row]) is not None) == is_together
         assert call.keeps_tokens == (signature != "vectors")
-        assert call.batch([row] * (limits.MAX_BATCH + 1)) is None
+        assert call.batch_name([row] * (limits.MAX_BATCH + 1)) is None
     ours, theirs = (model.call("generate", {"seed": seed}) for seed in (1, 2))
-    assert ours.batch([row]) != theirs.batch([row])
+    assert ours.batch_name([row]) != theirs.batch_name([row])
 
 
 def test_a_causal_model_has_other_signatures(causal):

@@ -355,7 +355,7 @@ def slow(self, call, rows):
         time.sleep(int(text.split()[1]))
     return run(self, call, rows)
 served_model.ServedModel.run = slow
-served_model.Call.batch = lambda *_: None
+served_model.Call.batch_name = lambda *_: None
 sys.argv = ["xlnet", "serve", "--model_dir={permuted.folder}", "--port=0", "--name=m"]
 commands.main()
 """

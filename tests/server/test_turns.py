@@ -1,4 +1,4 @@
-"""Turns of the network: who has used it least is next. Short requests are computed together."""
+"""Turns of the network, in the order of the calls. Short requests are computed together."""
 
 import asyncio
 import threading
@@ -44,7 +44,7 @@ class Call(NamedTuple):
     name: Optional[str]
     keeps_tokens: bool = False
 
-    def batch(self, rows):
+    def batch_name(self, rows):
         return self.name
 
 

@@ -1,4 +1,9 @@
-"""Command lines: flags from settings, --help, errors of one line."""
+"""Command lines: flags from settings, --help, errors of one line.
+
+A group of settings is a frozen dataclass (`settings.fields.Settings`), and each of its fields is a
+flag. Flags are absl's; each command line has a `FlagValues` of its own. The `metadata` of a field
+are the arguments of `settings.fields.setting`.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +37,14 @@ UNUSED = tuple(
     num_proc overwrite_data pass_id predict_batch_size predict_ckpt proc_id shuffle_buffer
     summary_type target_eval_key tpu tpu_job_name tpu_name tpu_zone track_mean use_tpu""".split()
 )
-# Those of them that are switches: a value is optional.
+# Those of `UNUSED` that are switches: a value is optional.
 _SWITCHES = ("high_only", "middle_only", "track_mean", "init_global_vars", "use_tpu")
-_NO_EFFECT = "no effect"
-_CONFIG = (
+_NO_EFFECT = "no effect"  # the help of unused flags, by which they are found again
+_CONFIG = (  # the help of --config
     "JSON file of settings, names without dashes, or the name of a preset (configs/); "
     'flags override it, "about" is a comment'
 )
-_DEFINE: dict[type, Callable[..., object]] = {
+_DEFINE: dict[type, Callable[..., object]] = {  # absl's function by type of a setting
     bool: flags.DEFINE_boolean,
     int: flags.DEFINE_integer,
     float: flags.DEFINE_float,
@@ -47,7 +52,7 @@ _DEFINE: dict[type, Callable[..., object]] = {
 }
 
 _log = logging.getLogger(__name__)
-Fields = Mapping[str, "dataclasses.Field[Any]"]
+Fields = Mapping[str, "dataclasses.Field[Any]"]  # of settings, by name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,12 +60,14 @@ class CommandLine:
     """A command line once it is parsed.
 
     Attributes:
-      settings: an object for each group.
+      settings: an object of each group, in the order of the groups of `command`.
       given: the names of the flags on the command line or in the preset.
+      is_for_tpu: whether `--use_tpu` is on, also in a program where it has no effect.
     """
 
     settings: Sequence[Any]
     given: frozenset[str]
+    is_for_tpu: bool
 
 
 @contextlib.contextmanager
@@ -72,8 +79,8 @@ def command(
     preset_table: str = "",
     elsewhere: Sequence[type] = (),
 ) -> Iterator[CommandLine]:
-    """Parses the command line for the block that is the program; `--help` and an error of the
-    block, in one line, end the process.
+    """A context manager whose block is the program: parses the command line and yields it. `--help`
+    ends the process, and so does an error of the block, which is shown in one line.
 
     Log lines of the library are shown as bare text: INFO on stdout, WARNING and above on stderr.
 
@@ -83,56 +90,71 @@ def command(
       unused: flags of the original implementation that are accepted; they have no effect unless a
         group has them.
       positional: the setting that has the arguments without a flag, joined by commas; "": none.
-      preset_table: the file of `configs/` in which `--config` finds a name.
+      preset_table: the file of `configs/`, without ".json", in which `--config` finds a name.
       elsewhere: groups of other programs, whose settings a preset may have, without effect.
 
     Exit status: 0 done, 1 bad input (`UserError`) or a file that cannot be read or written, 2 bad
     flags, 75 a run that a signal stopped (`Unfinished`), 130 Ctrl-C elsewhere, 141 the reader of
     the output is gone (`| head`).
     """
-    values = flags.FlagValues()
-    program = os.path.basename(sys.argv[0])
-    if hasattr(sys.stdout, "reconfigure"):  # shows any text, by its codes if need be
+    flag_values = flags.FlagValues()
+    program_name = os.path.basename(sys.argv[0])
+    # Characters that the terminal's encoding lacks are shown as escapes. Tests may have replaced
+    # stdout by an object that cannot do this.
+    if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        # Known errors of TensorFlow and of the operating system become a `UserError`.
         with _showing_log() as console, errors.translated_errors():
             fields = settings_of(groups)
-            _define(values, fields, unused)
+            _define(flag_values, fields, unused)
             if {"-h", "-help", "--help", "--helpfull"} & set(sys.argv[1:]):
-                print(_help_text(values, program, about, fields), flush=True)
+                text = _help_text(flag_values, program_name, about, fields)
+                print(text, flush=True)
                 sys.exit(0)
-            given = _parse(values, fields, positional)
-            if values.config:
-                preset = read_preset(values.config, "config", preset_table)
-                given |= _take_preset(values, preset, given, fields, elsewhere)
+            given = _parse(flag_values, fields, positional)
+            if flag_values.config:
+                preset = read_preset(flag_values.config, "config", preset_table)
+                given |= _take_preset(flag_values, preset, given, fields, elsewhere)
             # Where the result goes to the standard output, the log does not.
-            if "output" in values and files.is_standard_output(values.output):
-                console.has_stdout = False
-            settings = [_collect(values, group) for group in groups]
-            yield CommandLine(settings, frozenset(given))
-            sys.stdout.flush()
+            if "output" in flag_values and files.is_standard_output(flag_values.output):
+                console.uses_stdout = False
+            settings = [_collect(flag_values, group) for group in groups]
+            is_for_tpu = "use_tpu" in flag_values and bool(flag_values.use_tpu)
+            yield CommandLine(settings, frozenset(given), is_for_tpu)
+            sys.stdout.flush()  # what cannot be written is an error here, not at exit
     except flags.Error as e:
-        _end(program, " ".join(str(e).split()), 2)
+        # absl's message may have several lines.
+        _end(program_name, " ".join(str(e).split()), 2)
     except BrokenPipeError:
         # The reader of the output has gone, as in `| head`. The interpreter would fail at its end
         # on what is still buffered.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
-    # the latter of a name whose bytes are not UTF-8
+    # UnicodeEncodeError: a file name whose bytes are not UTF-8. Only a UserError has a status.
     except (UserError, OSError, UnicodeEncodeError) as e:
-        _end(program, e, getattr(e, "status", 1))
+        _end(program_name, e, getattr(e, "status", 1))
     except KeyboardInterrupt:
-        _end(program, "stopped", 130)
+        _end(program_name, "stopped", 130)
 
 
-def program(*groups: type[Settings], **how: Any) -> Callable[..., Callable[[], None]]:
-    """A decorator that makes a function a program without parameters: it is called with an object
-    of each group of settings, and its docstring is the text of `--help`. Functions that need more
-    of the command line than its settings use `command`, which has the other arguments."""
+def program(
+    *groups: type[Settings], **options: Any
+) -> Callable[..., Callable[[], None]]:
+    """A decorator that turns a function of settings into a program, a function without parameters.
+
+    The program parses the command line and calls the function with an object of each group. The
+    docstring of the function is the text of `--help`. A program that needs to know which flags are
+    given uses `command` itself.
+
+    Args:
+      groups: settings dataclasses, in the order of the function's parameters.
+      options: other arguments of `command`, but for `about`.
+    """
 
     def decorate(main: Callable[..., None]) -> Callable[[], None]:
         def run() -> None:
-            with command(*groups, about=main.__doc__, **how) as line:
+            with command(*groups, about=main.__doc__, **options) as line:
                 main(*line.settings)
 
         return run
@@ -140,11 +162,12 @@ def program(*groups: type[Settings], **how: Any) -> Callable[..., Callable[[], N
     return decorate
 
 
-def _end(program: str, reason: str | Exception, status: int) -> NoReturn:
-    """Ends the process with one line on stderr."""
+def _end(program_name: str, reason: str | Exception, status: int) -> NoReturn:
+    """Ends the process with this exit status, after one line on stderr."""
     text = escape_control_characters(str(reason))
-    print(f"{program}: {text}", file=sys.stderr, flush=True)
-    # without clean-up, which would wait for a thread that is still in TensorFlow
+    print(f"{program_name}: {text}", file=sys.stderr, flush=True)
+    # A `UserError.ends_at_once` asks for an exit without clean-up, which would wait for a thread
+    # that is still in TensorFlow.
     if getattr(reason, "ends_at_once", False):
         sys.stdout.flush()
         os._exit(status)
@@ -152,14 +175,17 @@ def _end(program: str, reason: str | Exception, status: int) -> NoReturn:
 
 
 class _Console(logging.Handler):
-    """Shows records as bare text: below WARNING on stdout, the rest on stderr; all on stderr where
-    stdout has the program's result."""
+    """Shows log records as bare text: those below WARNING on stdout, the others on stderr.
 
-    has_stdout = True
+    Attributes:
+      uses_stdout: False where stdout has the program's result; then stderr has all records.
+    """
+
+    uses_stdout = True
 
     def emit(self, record: logging.LogRecord) -> None:
         # The streams are looked up at each call, as tests and programs may have replaced them.
-        to_stderr = record.levelno >= logging.WARNING or not self.has_stdout
+        to_stderr = record.levelno >= logging.WARNING or not self.uses_stdout
         stream = sys.stderr if to_stderr else sys.stdout
         text = escape_control_characters(self.format(record), kept="\n\t")
         print(text, file=stream, flush=True)
@@ -167,13 +193,13 @@ class _Console(logging.Handler):
 
 @contextlib.contextmanager
 def _showing_log() -> Iterator[_Console]:
-    """Shows the log of this library from INFO on, not that of others."""
-    # Records do not reach the root logger, which may show them a second time.
+    """A context manager in which this library's log records from INFO on are shown, by the handler
+    that it yields. Those of other libraries are not."""
     log, console = logging.getLogger("xlnet"), _Console()
     level, propagates = log.level, log.propagate
     log.addHandler(console)
     log.setLevel(logging.INFO)
-    log.propagate = False
+    log.propagate = False  # to the root logger, which may show records a second time
     try:
         yield console
     finally:
@@ -186,7 +212,8 @@ def _showing_log() -> Iterator[_Console]:
 
 
 def settings_of(groups: Sequence[type]) -> dict[str, dataclasses.Field[Any]]:
-    """The settings of all groups by name; names shared by two groups once."""
+    """The dataclass fields of all groups by name; of a name that two groups share that of the first
+    one."""
     fields: dict[str, Any] = {}
     for group in groups:
         for field in dataclasses.fields(group):
@@ -195,7 +222,8 @@ def settings_of(groups: Sequence[type]) -> dict[str, dataclasses.Field[Any]]:
 
 
 def by_help_group(fields: Fields) -> dict[str, list[str]]:
-    """The names of settings by the title of their group; groups without settings are left out."""
+    """The names of settings by the title of their help group, in the order of `--help`; titles
+    without settings are left out."""
     groups: dict[str, list[str]] = {}
     for group in HelpGroup:
         for name, field in fields.items():
@@ -204,54 +232,65 @@ def by_help_group(fields: Fields) -> dict[str, list[str]]:
     return groups
 
 
-def _define(values: flags.FlagValues, fields: Fields, unused: Sequence[str]) -> None:
-    """Makes the flags, in absl's modules by the titles of their groups."""
+def _define(
+    flag_values: flags.FlagValues, fields: Fields, unused: Sequence[str]
+) -> None:
+    """Defines the flags of settings, their aliases, unused flags and --config in `flag_values`.
+
+    absl shows the help of a module at a time: here a "module" is the title of a help group. Unused
+    flags have none, so `--help` does not show them.
+    """
     for name, field in fields.items():
         title = field.metadata["help_group"].value
-        how: dict[str, Any] = {"flag_values": values, "module_name": title}
+        section: dict[str, Any] = {"flag_values": flag_values, "module_name": title}
         default, meaning = field.default, field.metadata["help"]
-        if default is REQUIRED:
+        if default is REQUIRED:  # `_collect` raises the error if there is no value
             default, meaning = None, f"(required) {meaning}"
+        # absl checks choices and minimum, and shows them in the help. `Settings.check` checks all.
         define, limits = _DEFINE[setting_type(field)], {}
         if field.metadata["choices"]:
             define = flags.DEFINE_enum
             limits["enum_values"] = field.metadata["choices"]
         elif field.metadata["minimum"] is not None:
             limits["lower_bound"] = field.metadata["minimum"]
-        define(name=name, default=default, help=meaning, **limits, **how)
+        define(name=name, default=default, help=meaning, **limits, **section)
         for alias in field.metadata["aliases"]:
-            flags.DEFINE_alias(alias, name, **how)
+            flags.DEFINE_alias(alias, name, **section)
     for name in unused:
-        if name not in values:
+        if name not in flag_values:
             define = _DEFINE[bool if name in _SWITCHES else str]
-            define(name, None, _NO_EFFECT, flag_values=values)
+            define(name, None, _NO_EFFECT, flag_values=flag_values)
     flags.DEFINE_string(
-        "config", None, _CONFIG, flag_values=values, module_name=_PRESETS
+        "config", None, _CONFIG, flag_values=flag_values, module_name=_PRESETS
     )
 
 
-def _parse(values: flags.FlagValues, fields: Fields, positional: str) -> set[str]:
-    """Gives the flags their values on the command line; returns the names of those there."""
-    stray = values(sys.argv)[1:]
-    present = {name for name in values if values[name].present}
-    if stray and positional and positional not in present:
-        values[positional].value = ",".join(stray)
-    elif stray:
+def _parse(flag_values: flags.FlagValues, fields: Fields, positional: str) -> set[str]:
+    """Gives the flags their values on the command line; returns the names of those that are there.
+    positional: as of `command`."""
+    # absl returns the program's name and the arguments that are not flags.
+    without_flag = flag_values(sys.argv)[1:]
+    present = {name for name in flag_values if flag_values[name].present}
+    # The setting `positional` is given by its flag or without it, not in both ways.
+    if without_flag and positional and positional not in present:
+        flag_values[positional].value = ",".join(without_flag)
+    elif without_flag:
         raise flags.Error(
-            f"unexpected argument '{stray[0]}'; flags are written --name=value"
+            f"unexpected argument '{without_flag[0]}'; flags are written --name=value"
         )
     for name in ("config", *fields):
-        value: Any = values[name].value
-        # no shell does it after a flag's =
+        value: Any = flag_values[name].value
+        # A shell expands ~ at the beginning of a word, not after the = of a flag.
         if isinstance(value, str) and value.startswith("~/"):
-            values[name].value = os.path.expanduser(value)
+            flag_values[name].value = os.path.expanduser(value)
+    # Of two settings for the same thing, such as epochs and train_steps, one may be given.
     for name, field in fields.items():
-        other = field.metadata["instead_of"]
-        if other and {name, other} <= present:
-            raise wrong(name, f"{other}, too", "one of them")
+        alternative = field.metadata["instead_of"]
+        if alternative and {name, alternative} <= present:
+            raise wrong(name, f"{alternative}, too", "one of them")
     ignored = []
-    for name in values:
-        if name in present and values[name].help == _NO_EFFECT:
+    for name in flag_values:
+        if name in present and flag_values[name].help == _NO_EFFECT:
             ignored.append("--" + name)
     if ignored:
         _log.warning("note: not used: %s", ", ".join(ignored))
@@ -259,16 +298,27 @@ def _parse(values: flags.FlagValues, fields: Fields, positional: str) -> set[str
 
 
 def _take_preset(
-    values: flags.FlagValues,
+    flag_values: flags.FlagValues,
     preset: Mapping[str, Any],
     present: set[str],
     fields: Fields,
     elsewhere: Sequence[type],
 ) -> set[str]:
-    """Gives flags the values of the JSON file `--config`, unless they, or alternatives to them,
-    are `present` on the command line; returns their names."""
-    source = f"config {values.config}"
-    # The streams are of records: xlnet data make takes them from a preset of pretraining.
+    """Gives flags the values of a preset, but for those that the command line has.
+
+    Args:
+      flag_values: the flags.
+      preset: the values of --config by name.
+      present: the flags on the command line. They keep their values, and so do settings for the
+        same thing (`instead_of`).
+      fields: the settings of the program.
+      elsewhere: as of `command`.
+
+    Returns:
+      the names of the flags that have got a value.
+    """
+    source = f"config {flag_values.config}"
+    # num_streams is a setting of xlnet data make alone, which has the presets of xlnet pretrain.
     ignored = {"about", "num_streams", *UNUSED, *settings_of(elsewhere)}
     taken = set()
     for name, value in preset.items():
@@ -277,29 +327,29 @@ def _take_preset(
                 continue
             raise wrong(source, f"'{name}'", "settings of this program")
         check_value(fields[name], value, source)
-        other = fields[name].metadata["instead_of"]
-        if other in preset:
-            raise wrong(f"{source}: {name}", f"{other}, too", "one of them")
-        if not present & {name, other}:
-            # JSON's 1 is a float where the setting is one: TensorFlow refuses integers in formulas.
-            values[name].value = setting_type(fields[name])(value)
+        alternative = fields[name].metadata["instead_of"]  # None: there is none
+        if alternative in preset:
+            raise wrong(f"{source}: {name}", f"{alternative}, too", "one of them")
+        if not present & {name, alternative}:
+            # JSON writes 1.0 as 1, but TensorFlow refuses an int in a formula of floats.
+            flag_values[name].value = setting_type(fields[name])(value)
             taken.add(name)
     return taken
 
 
-def _collect(values: flags.FlagValues, group: type[Settings]) -> Settings:
-    """The settings of a group, checked."""
-    of_group = {}
+def _collect(flag_values: flags.FlagValues, group: type[Settings]) -> Settings:
+    """The object of a group with the values of its flags, checked."""
+    arguments = {}
     for field in dataclasses.fields(group):
-        of_group[field.name] = values[field.name].value
-        if field.default is REQUIRED and not of_group[field.name]:
+        arguments[field.name] = flag_values[field.name].value
+        if field.default is REQUIRED and not arguments[field.name]:  # None or ""
             meaning = field.metadata["help"]
             raise flags.Error(f"flag --{field.name} is required: {meaning}")
-    settings = group(**of_group)
+    settings = group(**arguments)
     try:
         settings.check()
     except UserError as e:
-        e.status = 2  # bad flags
+        e.status = 2  # the exit status of bad flags
         raise
     return settings
 
@@ -308,11 +358,12 @@ def _collect(values: flags.FlagValues, group: type[Settings]) -> Settings:
 
 
 def _help_text(
-    values: flags.FlagValues, program: str, about: str | None, fields: Fields
+    flag_values: flags.FlagValues, program_name: str, about: str | None, fields: Fields
 ) -> str:
-    """The help of a program: its name, what it does, and its flags by group."""
+    """The help of a program: its name, what it does, and its flags by help group."""
     about = inspect.cleandoc(about or "")
-    text = f"{program}: {about[:1].lower()}{about[1:]}\n"
+    # After the name and a colon, the sentence begins with a small letter.
+    text = f"{program_name}: {about[:1].lower()}{about[1:]}\n"
     for title in (*by_help_group(fields), _PRESETS):
-        text += "\n" + values.module_help(title).strip() + "\n"
+        text += "\n" + flag_values.module_help(title).strip() + "\n"
     return text

@@ -16,7 +16,7 @@ from xlnet.support.errors import wrong
 if TYPE_CHECKING:
     from xlnet.corpus import preparation
 
-SAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sample.zip")
+_SAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sample.zip")
 
 
 class BeamSettings(Settings, help_group=HelpGroup.DEVICES):
@@ -67,19 +67,19 @@ def make(settings: CorpusSettings) -> None:
     """
     from xlnet.corpus import preparation
 
-    show(preparation.make_records(settings))
+    print_summary(preparation.make_records(settings))
 
 
-def show(summary: "preparation.Summary") -> None:
-    """Prints what `make`, `beam` or `merge` has made."""
-    made = summary.manifest
+def print_summary(summary: "preparation.Summary") -> None:
+    """Prints counts of the records that `make`, `beam` or `merge` has made, and their directory."""
+    made = summary.manifest  # counts, besides the settings
     print(
         f"documents {made.documents}, sentences {made.sentences}, tokens {made.tokens} "
         f"({100 * made.unknown / made.tokens:.3f} % unknown)"
     )
     if not summary.is_new:
         print("nothing to do: these records were made before")
-    for reason, count in made.skipped.items():
+    for reason, count in made.skipped.items():  # numbers of documents
         print(f"left out, {reason}: {count}")
     print(
         f"streams {made.num_streams} x {made.windows_per_stream} sequences of {made.seq_len} "
@@ -92,7 +92,7 @@ def show(summary: "preparation.Summary") -> None:
 @cli.program(
     CorpusSettings, BeamSettings, preset_table="pretrain", elsewhere=pretrain.GROUPS
 )
-def beam(settings: CorpusSettings, runner: BeamSettings) -> None:
+def beam(settings: CorpusSettings, beam_settings: BeamSettings) -> None:
     """Makes the records of xlnet data make, byte for byte, with Apache Beam.
 
     It needs Apache Beam, here and on the workers: pip install 'apache-beam[dask]>=2.50'. Input and
@@ -112,16 +112,17 @@ def beam(settings: CorpusSettings, runner: BeamSettings) -> None:
     except ImportError:
         remedy = "pip install 'apache-beam[dask]>=2.50'"
         raise wrong("Apache Beam", "none", "an installed one", remedy) from None
-    # Beam's own options are one string, as in a shell.
+    # Beam's own options are one string, which is split as a shell would.
     try:
-        options = shlex.split(runner.beam_options)
+        options = shlex.split(beam_settings.beam_options)
     except ValueError as e:
-        found = f"{runner.beam_options} ({e})"
+        found = f"{beam_settings.beam_options} ({e})"
         raise wrong("beam_options", found, "options as in a shell") from None
-    # Tracebacks of what is tried again, or is raised again below.
+    # These loggers show a traceback for each attempt that fails. Beam repeats the attempt, or the
+    # call below raises its error.
     for name in ("apache_beam.runners.common", "distributed", "distributed.client"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    show(pipeline.make_records(settings, PipelineOptions(options)))
+    print_summary(pipeline.make_records(settings, PipelineOptions(options)))
 
 
 @cli.program(RecordsSettings)
@@ -134,9 +135,10 @@ def merge(settings: RecordsSettings) -> None:
     from xlnet.corpus import preparation
 
     summary = preparation.merge(settings.input)
-    show(summary)
+    print_summary(summary)
+    # All streams are read up to the length of the shortest one.
     merged = summary.manifest
-    kept = merged.num_streams * merged.windows_per_stream
+    kept = merged.num_streams * merged.windows_per_stream  # sequences
     left_out = sum(stream["windows"] for stream in merged.streams) - kept
     percent = 100 * left_out / (kept + left_out)
     print(
@@ -153,7 +155,7 @@ def verify(settings: RecordsSettings) -> None:
     """
     from xlnet.corpus.manifest import Manifest
 
-    Manifest.read(settings.input, "input").verify(settings.input, "input")
+    Manifest.read(settings.input, "input").verify(settings.input)
     print(f"records in {settings.input} agree with their checksums")
 
 
@@ -170,7 +172,7 @@ def sample(settings: SampleSettings) -> None:
     Examples:
       xlnet sample --output=text
     """
-    with zipfile.ZipFile(SAMPLE) as archive:
+    with zipfile.ZipFile(_SAMPLE) as archive:
         for name in archive.namelist():
             path = os.path.join(settings.output, name)
             files.write_text(path, archive.read(name).decode("utf-8"))

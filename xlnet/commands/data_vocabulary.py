@@ -18,10 +18,10 @@ from xlnet.support.errors import wrong
 if TYPE_CHECKING:
     from xlnet.corpus.reading import Chunk
 
-_MANY_CHARACTERS = ("chinese", "japanese", "korean")
+_MANY_CHARACTERS = ("chinese", "japanese", "korean")  # languages
 _CONTROL_SYMBOLS = ["<cls>", "<sep>", "<pad>", "<mask>", "<eod>"]  # 3 to 7, <eop> 8
-_SPECIAL = 9  # with <unk> <s> </s>
-_VOCAB_SIZE = 32000
+_SPECIAL = 9  # special symbols: these, and <unk> <s> </s> 0 to 2
+_VOCAB_SIZE = 32000  # if not given
 _MOST_SENTENCES = 2_000_000  # to train on; a sample where there are more
 _NO_LIMIT = 1 << 30  # [bytes] the trainer drops longer lines silently
 _THREADS = 16  # fixed, as the rounding of sums depends on it
@@ -78,34 +78,36 @@ def run(settings: VocabularySettings) -> None:
     from xlnet.corpus import reading
     from xlnet.corpus.tokenizer import Tokenizer, describe, description_path
 
-    # What is not given follows from the language.
     keep_accents = settings.keep_accents
     if keep_accents is None:
         keep_accents = settings.language != "english"
     coverage = 0.9995 if settings.language in _MANY_CHARACTERS else 0.99995
-    # Reading may take minutes, so it is checked first that the target can be written.
+    # Reading may take minutes, so it is checked first that the model can be written. Its path is
+    # compared with none of the input files, as it must be new.
     files.check_output(settings.sp_path, (), "sp_path")
     for path in (settings.sp_path, description_path(settings.sp_path)):
         if os.path.exists(path):
             raise wrong("sp_path", f"{path}, which exists", "a new file")
-    size_of = reading.find_files(settings.input_glob)
-    chunks = reading.cut(size_of)
-    sentences, number = sample_sentences(read_sentences(chunks, settings, keep_accents))
+    file_sizes = reading.find_files(settings.input_glob)  # bytes by path
+    chunks = reading.cut(file_sizes)
+    all_sentences = read_sentences(chunks, settings, keep_accents)
+    sentences, total = sample_sentences(all_sentences)
     if not sentences:
         raise wrong("input_glob", f"no text in {settings.input_glob}", "sentences")
-    counted = f"{len(size_of)} files, {number} sentences"
-    print(f"{counted}; training on {len(sentences)}", flush=True)
+    counts = f"{len(file_sizes)} files, {total} sentences"
+    print(f"{counts}; training on {len(sentences)}", flush=True)
     model = train(sentences, settings, coverage)
-    # The description is written first, as a model without one is taken for a released one.
+    # The description <sp_path>.json is written first: a model without one is taken for a released
+    # one, whose text is cleaned in another way.
     digest = hashlib.sha256(model).hexdigest()
     describe(settings.sp_path, digest, settings.uncased, keep_accents)
     with files.writing(settings.sp_path) as f:
         f.write(model)
-    made = Tokenizer(settings.sp_path)
-    case = "uncased" if made.uncased else "cased"
-    accents = "kept" if made.keep_accents else "stripped"
+    tokenizer = Tokenizer(settings.sp_path)
+    case = "uncased" if tokenizer.uncased else "cased"
+    accents = "kept" if tokenizer.keep_accents else "stripped"
     print(
-        f"{settings.sp_path}: {made.vocab_size} pieces, {case}, accents {accents}, "
+        f"{settings.sp_path}: {tokenizer.vocab_size} pieces, {case}, accents {accents}, "
         f"character coverage {coverage:g}"
     )
 
@@ -114,36 +116,44 @@ def read_sentences(
     chunks: "Sequence[Chunk]", settings: VocabularySettings, keep_accents: bool
 ) -> Iterator[str]:
     """Yields the sentences that records will have, cleaned as the tokenizer does, and shows a
-    progress bar."""
+    progress bar.
+
+    Args:
+      chunks: byte ranges of the text's files.
+      settings: how files are read, and whether text is lower-cased.
+      keep_accents: that of the settings, or by language where they have None.
+    """
     from xlnet.corpus import reading
     from xlnet.corpus.tokenizer import preprocess_text
 
-    counts: collections.Counter[str] = collections.Counter()  # not shown here
+    # `read_chunk` counts the documents that the setting `split` leaves out, which are not shown.
+    counts: collections.Counter[str] = collections.Counter()
     sizes = [chunk.end - chunk.begin for chunk in chunks]
     with progress("reading", sum(sizes), "B") as advance:
         for chunk, size in zip(chunks, sizes):
-            for line in reading.read_chunk(chunk, settings, counts):
-                sentence = preprocess_text(
-                    line.text, settings.uncased, keep_accents=keep_accents
+            for sentence in reading.read_chunk(chunk, settings, counts):
+                cleaned = preprocess_text(
+                    sentence.text, settings.uncased, keep_accents=keep_accents
                 )
-                if sentence:
-                    yield sentence
+                if cleaned:  # the end of a document has no text
+                    yield cleaned
             advance(size)
 
 
 def sample_sentences(sentences: Iterable[str]) -> tuple[list[str], int]:
-    """Samples `_MOST_SENTENCES` of the sentences uniformly; returns them and the number of all.
-    Memory is proportional to the sample."""
-    # Reservoir sampling: of n sentences each is in the sample with probability size / n.
+    """Samples `_MOST_SENTENCES` of the sentences uniformly, all if there are fewer; returns the
+    sample and the number of all sentences. Memory is proportional to the sample."""
+    # Reservoir sampling: after n sentences each of them is in the sample with probability size / n.
     size = _MOST_SENTENCES
     sample: list[str] = []
-    number, uniform = 0, random.Random(0).random
+    number = 0  # of sentences so far
+    uniform = random.Random(0).random  # of [0, 1)
     for number, sentence in enumerate(sentences, 1):
         if number <= size:
             sample.append(sentence)
             continue
-        replaced = int(uniform() * number)  # kept with probability size / number
-        if replaced < size:
+        replaced = int(uniform() * number)
+        if replaced < size:  # with probability size / number
             sample[replaced] = sentence
     return sample, number
 
@@ -151,13 +161,20 @@ def sample_sentences(sentences: Iterable[str]) -> tuple[list[str], int]:
 def train(
     sentences: Sequence[str], settings: VocabularySettings, character_coverage: float
 ) -> bytes:
-    """Returns the model, a function of the sentences and settings. character_coverage: the share of
-    the text whose characters are pieces; rarer characters are <unk>."""
+    """Trains a SentencePiece model and returns the bytes of its file, which are a function of the
+    arguments alone.
+
+    Args:
+      sentences: cleaned text.
+      settings: number of pieces and type of the model.
+      character_coverage: the fraction of the text's characters that are pieces; the rarest others
+        are <unk>.
+    """
     import sentencepiece
 
     model, vocab_size = io.BytesIO(), settings.vocab_size
-    # The text may allow fewer pieces than the default, and have fewer characters than were asked
-    # for.
+    # The size is an upper limit where it is the default, as the text may allow fewer pieces, and of
+    # "char", as the text may have fewer characters.
     is_exact = vocab_size is not None and settings.model_type != "char"
     try:
         sentencepiece.SentencePieceTrainer.train(
@@ -171,8 +188,8 @@ def train(
             unk_id=0,
             bos_id=1,
             eos_id=2,
-            pad_id=-1,
-            # <eop> is found in text, control symbols are not.
+            pad_id=-1,  # none of the trainer's own: <pad> is a control symbol
+            # In a text "<eop>" is encoded as this symbol; control symbols are not.
             control_symbols=_CONTROL_SYMBOLS,
             user_defined_symbols=["<eop>"],
             max_sentence_length=_NO_LIMIT,
@@ -181,8 +198,9 @@ def train(
         )
     except RuntimeError as e:
         # "Internal: src/trainer_interface.cc(661) [(condition)] Vocabulary size too high (9). ..."
-        # What it says to increase are flags of its own.
-        said, _, _ = str(e).rpartition("] ")[2].partition(" Increase")
+        # is shown from "Vocabulary" on. What follows "Increase" are flags of the trainer.
+        message = str(e).rpartition("] ")[2]
+        said, _, _ = message.partition(" Increase")
         expected = f"a size that the text allows: {said.strip()}"
         raise wrong("vocab_size", vocab_size or _VOCAB_SIZE, expected) from None
     return model.getvalue()

@@ -10,7 +10,7 @@ from xlnet.support import system
 
 
 class ExportSettings(ModelSettings):
-    """xlnet export: of which model, to where."""
+    """xlnet export: which model, to where."""
 
     output: str = required("directory to write to: its next free number, 1 at first")
     precision: str = setting(
@@ -46,6 +46,7 @@ def export(settings: ExportSettings) -> None:
       xlnet export --model_dir=model --output=exported
       xlnet export --model_dir=model --output=exported --precision=bf16
     """
+    # This comes first: it imports TensorFlow as `system.import_tensorflow` does.
     model = read_files(settings)
     from xlnet.inference import exporter
 

@@ -69,7 +69,7 @@ def tag() -> None:
 
 
 def _run(group: type[TaskSettings], about: str | None) -> None:
-    """The program of a group of task settings. about: the text of its `--help`."""
+    """Runs the program whose task settings are those of `group`; about: the text of `--help`."""
     with cli.command(
         group,
         NetworkSettings,
@@ -80,11 +80,13 @@ def _run(group: type[TaskSettings], about: str | None) -> None:
         preset_table="finetune",
         elsewhere=(DeviceSettings,),  # a preset may have them, without effect
     ) as line:
-        settings, network, optimization, on_machine = line.settings
+        settings, network, optimization, machine = line.settings
         system.import_tensorflow()
         from xlnet.finetuning.fine_tune import fine_tune
 
-        device = DeviceSettings(**vars(on_machine), num_hosts=1)
-        if "use_tpu" in line.given:  # as on the original's command lines for TPUs
+        device = DeviceSettings(**vars(machine), num_hosts=1)
+        # On command lines of the original for a TPU, which fine-tuning does not use,
+        # num_core_per_host counts the cores of that, not GPUs.
+        if line.is_for_tpu:
             device = dataclasses.replace(device, num_core_per_host=1)
         fine_tune(settings, network, optimization, device, line.given)

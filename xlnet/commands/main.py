@@ -10,7 +10,7 @@ class Command(NamedTuple):
 
     name: str  # as typed after `xlnet`
     program: str  # "module:function" of `xlnet.commands`
-    about: str  # one line
+    about: str  # what it does, in one line of `xlnet --help`
 
     def run(self) -> None:
         pkgutil.resolve_name("xlnet.commands." + self.program)()
@@ -62,11 +62,12 @@ def main() -> None:
     """Runs the subcommand on the command line. Exit status: that of the subcommand; 2 if it is
     unknown."""
     words = sys.argv[1:]
-    # This is unambiguous, as no name of one word is the first word of another name.
+    # A name has one word or two. Which is tried first does not matter, as no name of one word is
+    # the first word of another name.
     for count in (1, 2):
         name = " ".join(words[:count])
         if name in COMMANDS:
-            # Programs see their own name and flags alone.
+            # The program parses `sys.argv`, which has its own name and flags from here on.
             sys.argv[:] = ["xlnet " + name, *words[count:]]
             COMMANDS[name].run()
             return
@@ -84,7 +85,8 @@ def main() -> None:
 
 
 def _help() -> str:
-    """The subcommands by purpose."""
+    """The text of `xlnet --help`: the subcommands by purpose."""
+    # Of `_TABLE` the lines of commands are formatted; titles and blank lines stay as they are.
     width = max(len(name) for name in COMMANDS) + 2
     lines = ["xlnet: pretrain, fine-tune, query and serve XLNet"]
     for line in _TABLE.splitlines():

@@ -11,7 +11,7 @@ from xlnet.support.errors import wrong
 
 
 class FigureSettings(Settings):
-    """To which file a figure is written."""
+    """The file to which a figure is written."""
 
     output: str = required("image to write: FILE.png")
 
@@ -19,7 +19,7 @@ class FigureSettings(Settings):
         super().check()
         if not self.output.endswith(".png"):
             raise wrong("output", f"'{self.output}'", "a name that ends in .png")
-        files.check_output(self.output, ())
+        files.check_output(self.output, ())  # no input files
 
 
 class CurveSettings(FigureSettings):
@@ -51,6 +51,7 @@ def curves(settings: CurveSettings) -> None:
     from xlnet.plots import curves as plots
 
     runs = []
+    # Directories without the flag are joined by commas, too (`positional`).
     for directory in settings.model_dir.split(","):
         runs.append(plots.read(directory.strip()))
     plots.plot(settings.output, runs)
@@ -72,12 +73,13 @@ def attention(model_settings: LoadSettings, settings: PlottedSettings) -> None:
         if settings.layers:
             layers = []
             for word in map(str.strip, settings.layers.split(",")):
+                # A word that is no number is left to the error of `model.attention`.
                 layers.append(int(word) if word.isdecimal() else word)
-        found = model.attention(
+        result = model.attention(
             settings.text,
             layers=layers,
             order=settings.order,
             seed=settings.seed,
         )
-        plots.draw_attention(settings.output, found)
+        plots.draw_attention(settings.output, result)
         print(f"written: {settings.output}")

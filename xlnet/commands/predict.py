@@ -1,4 +1,7 @@
-"""What a fine-tuned model does on a file: xlnet predict and xlnet evaluate."""
+"""What a fine-tuned model does on a file: xlnet predict and xlnet evaluate.
+
+Both run `fine_tune`, the function of the programs that fine-tune, with do_predict or do_eval.
+"""
 
 import dataclasses
 import os
@@ -71,14 +74,15 @@ def predict(settings: PredictionSettings) -> None:
     """
     from xlnet.tasks.files.forms import each_path
 
-    path = input_of(settings.input)
-    to = "output"
+    paths = input_of(settings.input)
+    # The programs that fine-tune have a setting for a file, and one for a directory.
+    target = "output"
     if settings.output.endswith(os.sep) or os.path.isdir(settings.output):
-        to = "predict_dir"
-    elif len(each_path(path)) > 1:
+        target = "predict_dir"
+    elif len(each_path(paths)) > 1:
         expected = "a directory (a name that ends in /) for several files"
         raise wrong("output", f"'{settings.output}'", expected)
-    run(settings, do_predict=True, predict_file=path, **{to: settings.output})
+    run(settings, do_predict=True, predict_file=paths, **{target: settings.output})
 
 
 @cli.program(EvaluationSettings, positional="input")
@@ -96,27 +100,29 @@ def evaluate(settings: EvaluationSettings) -> None:
         run(settings, do_eval=True)
 
 
-def run(settings: Any, **given: Any) -> None:
-    """Runs the program that trained a model: it predicts or evaluates.
+def run(settings: FileSettings, **task_values: Any) -> None:
+    """Predicts or evaluates as the program that trained the model does, such as xlnet classify.
 
     Args:
-      settings: a `FileSettings`.
-      given: further settings of that program, such as `do_predict`.
+      settings: the flags that `predict` and `evaluate` share.
+      task_values: the other settings of the training program that are given, such as
+        `do_predict`, by name.
     """
     system.import_tensorflow()
     from xlnet.finetuning.fine_tune import fine_tune
-    from xlnet.runs import task_settings
+    from xlnet.runs.task_settings import group_of, read_model
     from xlnet.tasks import known
 
-    # What the model is: its document names its type, which has a program of its own.
-    document = task_settings.read_model(settings.model_dir)
+    # The document of the model's run, None without one, names the task type, and each type is
+    # trained by one program. `group` has the settings of the task in this program.
+    document = read_model(settings.model_dir)
     if document is None:
         found = f"no {RUN_NAME} with a task in {settings.model_dir}"
         raise wrong("model_dir", found, "a directory that a fine-tuning program wrote")
-    known.load(settings.own_module)
-    group = task_settings.group_of(document)
-    # The settings are those of that program; those that are not given are the model's. The module
-    # is imported already, and the last two are not settings of a task.
+    known.load(settings.own_module)  # imports it: it may register the task type
+    group = group_of(document)
+    # Settings that are not given are those of the model. The module is imported already, and the
+    # other two are not settings of a task.
     for field in dataclasses.fields(FileSettings):
         value = getattr(settings, field.name)
         if value is None or field.name in ("own_module", "device", "precision"):
@@ -124,24 +130,28 @@ def run(settings: Any, **given: Any) -> None:
         if field.name not in group.__dataclass_fields__:
             expected = f"nothing: {group.program} has no such setting"
             raise wrong(field.name, f"'{value}'", expected)
-        given[field.name] = value
-    names = set(given)
+        task_values[field.name] = value
+    given = set(task_values)
     if settings.precision:
-        names.add("precision")
-    chosen = group(**given)
-    chosen.check()
+        given.add("precision")
+    task_settings = group(**task_values)
+    task_settings.check()
     fine_tune(
-        chosen,
+        task_settings,
         NetworkSettings(precision=settings.precision),
         OptimizationSettings(),
         DeviceSettings(device=settings.device, num_hosts=1),
-        names,
+        given,
     )
 
 
 def input_of(patterns: str) -> str:
-    """The input that --input names: "-", the standard input, or files: paths and glob patterns with
-    commas between, in this order."""
+    """The files that --input names, their absolute paths with commas between; "-", the standard
+    input, stays.
+
+    Args:
+      patterns: "-", or paths and glob patterns with commas between, whose order is kept.
+    """
     from xlnet.tasks.files.forms import expanded
 
     return patterns if patterns == "-" else expanded(patterns, "input")

@@ -15,7 +15,8 @@ from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import DeviceSettings, OptimizationSettings
 from xlnet.support import system
 
-# Also of the presets of `configs/` for which sequences are made and inspected.
+# Programs that make or inspect records take the same presets of `configs/`, and ignore these
+# settings in them.
 GROUPS = (
     PretrainingSettings,
     ArchitectureSettings,
@@ -26,6 +27,7 @@ GROUPS = (
 
 
 def run() -> None:
+    """The program, whose `--help` has the docstring of the module."""
     with cli.command(
         *GROUPS,
         about=__doc__,
@@ -38,14 +40,15 @@ def run() -> None:
         from xlnet.pretraining import held_out, resolve
 
         system.import_own_module(settings.own_module)
-        run = resolve.resolve(
+        resolved = resolve.resolve(
             settings, architecture, network, optimization, device, line.given
         )
-        if run.settings.do_eval:
-            held_out.evaluate(run)
+        if resolved.settings.do_eval:
+            held_out.evaluate(resolved)
             return
-        selection = best_checkpoint.BestCheckpoint(
-            run.settings.model_dir, "loss", lower_is_better=True
+        best = best_checkpoint.BestCheckpoint(
+            resolved.settings.model_dir, "loss", lower_is_better=True
         )
-        evaluator = held_out.HeldOut(run) if run.held_out else None
-        loop.fit(run, selection, evaluator)
+        # Without held-out records nothing is evaluated during training.
+        evaluator = held_out.HeldOut(resolved) if resolved.held_out else None
+        loop.fit(resolved, best, evaluator)

@@ -18,7 +18,7 @@ from xlnet.support.errors import wrong
 
 
 class TextInputs(Settings):
-    """The texts: either text or input."""
+    """The texts, from either `text` or `input`, and where the outputs go."""
 
     text: Optional[str] = setting(None, "the text")
     input: Optional[str] = setting(
@@ -36,11 +36,12 @@ class TextInputs(Settings):
 
 
 def texts(settings: TextInputs) -> Iterator[str]:
-    """The text that is given, or each line that is not blank, read when it is asked for; the files
-    are checked first."""
+    """An iterator over the text of --text, or over the lines of --input that are not blank,
+    stripped. The call checks --input and --output; lines are read when the iterator is."""
     from xlnet.tasks.files import forms
 
-    files.check_output(settings.output, filter(None, [settings.input]))
+    inputs = filter(None, [settings.input])  # none with --text
+    files.check_output(settings.output, inputs)
     if settings.input is None:
         return iter([settings.text or ""])
     if settings.input != "-":
@@ -49,8 +50,9 @@ def texts(settings: TextInputs) -> Iterator[str]:
     return filter(None, lines)
 
 
-def write(output: str, objects: Iterable[dict[str, Any]]) -> None:
-    """Writes objects as JSON lines to the file `output`."""
+def write_json_lines(output: str, objects: Iterable[dict[str, Any]]) -> None:
+    """Writes objects to the file `output`, one a line, as the iterable yields them; "-": to the
+    standard output."""
     lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in objects)
     files.write_lines(output, lines)
     if not files.is_standard_output(output):
@@ -59,7 +61,7 @@ def write(output: str, objects: Iterable[dict[str, Any]]) -> None:
 
 @cli.program(LoadSettings, TextInputs, FillingSettings)
 def fill(
-    model_settings: LoadSettings, settings: TextInputs, how: FillingSettings
+    model_settings: LoadSettings, inputs: TextInputs, settings: FillingSettings
 ) -> None:
     """Fills blanks in texts with a pretrained model (infilling).
 
@@ -70,28 +72,29 @@ def fill(
       xlnet fill --model_dir=model --text='Return the ___ of the ___.'
       xlnet fill --model_dir=model --input=texts.txt --output=fillings.jsonl
     """
-    asked, shown = itertools.tee(texts(settings))
+    # The model reads one of two equal iterators, and the other one names the text of each result.
+    asked, shown = itertools.tee(texts(inputs))
     with open_model(model_settings) as model:
-        filled = zip(shown, model.pipe(asked, "fill", **vars(how)))
-        if settings.output:
-            write(settings.output, _filled_objects(filled))
+        filled = zip(shown, model.pipe(asked, "fill", **vars(settings)))
+        if inputs.output:
+            write_json_lines(inputs.output, _filled_objects(filled))
             return
-        for text, found in filled:
+        for text, fillings in filled:
             print(text)
-            for filling in found:
+            for filling in fillings:
                 percent = 100 * filling.probability
                 print(f"{percent:10.4f} %  {filling.text}", flush=True)
 
 
 def _filled_objects(filled: Iterable[tuple[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yields the objects of `--output`. filled: texts and the `Filling`s of each."""
-    for text, found in filled:
-        yield {"text": text, "fillings": [each._asdict() for each in found]}
+    """Yields the objects of `--output`. filled: pairs of a text and its list of `Filling`."""
+    for text, fillings in filled:
+        yield {"text": text, "fillings": [each._asdict() for each in fillings]}
 
 
 @cli.program(LoadSettings, TextInputs, GenerationSettings)
 def generate(
-    model_settings: LoadSettings, settings: TextInputs, how: GenerationSettings
+    model_settings: LoadSettings, inputs: TextInputs, settings: GenerationSettings
 ) -> None:
     """Generates text with a pretrained model, causal or permutation: sampled, greedy or by beam
     search.
@@ -102,23 +105,19 @@ def generate(
       xlnet generate --model_dir=model --text='Once upon' --top_p=0.9 --seed=1
       xlnet generate --model_dir=model --input=prompts.txt --output=texts.jsonl --beams=4
     """
-    prompts = texts(settings)
+    prompts = texts(inputs)
     with open_model(model_settings) as model:
-        if settings.output:
+        if inputs.output:
+            # The model reads one of two equal iterators; the other one names each text's prompt.
             asked, shown = itertools.tee(prompts)
-            generated = zip(shown, model.pipe(asked, "generate", **vars(how)))
-            write(settings.output, _generated_objects(generated))
+            generated = zip(shown, model.pipe(asked, "generate", **vars(settings)))
+            objects = (
+                {"prompt": prompt, **result._asdict()} for prompt, result in generated
+            )
+            write_json_lines(inputs.output, objects)
             return
-        for text in prompts:
-            print(text, end="", flush=True)
-            for part in model.stream(text, **vars(how)):
+        for prompt in prompts:
+            print(prompt, end="", flush=True)
+            for part in model.stream(prompt, **vars(settings)):
                 print(part.text, end="", flush=True)
             print(flush=True)
-
-
-def _generated_objects(
-    generated: Iterable[tuple[str, Any]],
-) -> Iterator[dict[str, Any]]:
-    """Yields the objects of `--output`. generated: prompts and the `GeneratedText` of each."""
-    for prompt, text in generated:
-        yield {"prompt": prompt, **text._asdict()}

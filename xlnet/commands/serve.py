@@ -57,13 +57,13 @@ def run(model_settings: LoadSettings, settings: ServingSettings) -> None:
         ) from None
     from xlnet.server.served_model import ServedModel
 
-    # An address in use is an error before the model is loaded; who connects until then is
-    # refused.
+    # The socket is bound first: an address in use is an error before the model is loaded. Clients
+    # are refused until `listen`; those that connect later wait until the server has started.
     listening = application.bind(settings.host, settings.port)
     model = ServedModel(model_settings)
     path = model_settings.model_dir
     name = settings.name or os.path.basename(os.path.abspath(path))
-    listening.listen()  # who connects from now on waits for the server
+    listening.listen()
     # In a URL, IPv6 addresses have brackets.
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     address = f"http://{host}:{listening.getsockname()[1]}"
@@ -73,8 +73,9 @@ def run(model_settings: LoadSettings, settings: ServingSettings) -> None:
     print(f"a page to try it: {address}/", flush=True)
     server = application.server(model, name, listening)
     for number in (signal.SIGINT, signal.SIGTERM):
-        # While it serves, uvicorn handles them, and raises them again at its end, where this
-        # does nothing more. One that comes earlier ends the server as soon as it has started.
+        # While uvicorn serves, it handles these signals itself, and raises them again at its end;
+        # then this handler has no effect. It is for a signal that comes earlier: the server ends as
+        # soon as it has started.
         signal.signal(number, lambda *_: setattr(server, "should_exit", True))
     asyncio.new_event_loop().run_until_complete(server.serve([listening]))
     # Responses are sent, or out of time. Exit at once: TensorFlow would take seconds to end,

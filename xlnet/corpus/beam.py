@@ -2,9 +2,9 @@
 cannot hold.
 
 Text, tokens and records are files that all workers reach; the runner itself moves no text, only
-numbers. Each step of the work is a pipeline of its own, of the features that all runners have. A
-worker needs no more memory than a process of data_utils.py, and what is finished is kept if a
-pipeline fails.
+numbers. Each step of the work is a pipeline of its own, which uses only what all runners support. A
+worker needs no more memory than a process of data_utils.py. If a pipeline fails, the files that are
+complete are kept.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ from xlnet.settings.data import CorpusSettings
 from xlnet.support import files
 from xlnet.support.errors import UserError, wrong
 
-_MOST = 1024  # elements, each of some chunks or streams
+_MOST_SHARES = 1024  # into which the chunks or streams of a step are divided
 _RESUME = "finished work is kept: run the same command again to resume"
 
 
 def make_records(settings: CorpusSettings, options: Any = None) -> preparation.Summary:
-    """As `preparation.make_records`, on a runner; waits for its end.
+    """Makes records as `preparation.make_records` does, with Beam's workers; returns its summary
+    when the work is done.
 
     Args:
       settings: of the records.
-      options: Beam's `PipelineOptions`; None runs here.
+      options: Beam's `PipelineOptions`, which choose the runner; None: Beam's own, on this machine.
     """
     if settings.num_task > 1:
         expected = "1: Beam divides the text among its workers"
         raise wrong("num_task", settings.num_task, expected)
     folder = preparation.unfinished_folder(settings.save_dir)
-    in_parts = functools.partial(_in_pipeline, folder, options)
-    return preparation.make_records(settings, in_parts)
+    map_parts = functools.partial(_in_pipeline, folder, options)
+    return preparation.make_records(settings, map_parts)
 
 
 def _in_pipeline(
@@ -51,32 +52,45 @@ def _in_pipeline(
     description: str,
     *_: object,
 ) -> list[Any]:
-    """As `processes.in_processes`, by a pipeline: returns work(part) of all parts, in order. Work,
-    parts and results are files in `folder`, which all workers reach."""
+    """Returns work(part) of all parts, in order, as `processes.in_processes` does, by a pipeline.
+
+    Args:
+      folder: where the files lie that carry work and results: all workers reach it.
+      options: Beam's `PipelineOptions`.
+      work: a function that can be pickled.
+      parts: its arguments, which can be pickled.
+      description: of the work; the name of the pipeline's step and of the files in `folder`.
+      sizes, *_: what else `in_processes` takes: Beam shows its own progress.
+    """
     path = os.path.join(folder, description)
-    files.remove_matching(folder, description + "-*")
+    files.remove_matching(folder, description + "-*")  # results of an earlier try
     _write(path, (work, parts))
-    count = min(len(parts), _MOST)
+    num_shares = min(len(parts), _MOST_SHARES)
     try:
-        with beam.Pipeline(options=options) as pipeline:
-            elements = pipeline | beam.Create(range(count))
-            _ = elements | description >> beam.Map(_do, path, count)
+        with beam.Pipeline(options=options) as pipeline:  # runs as the block ends
+            shares = pipeline | beam.Create(range(num_shares))
+            _ = shares | description >> beam.Map(_do_share, path, num_shares)
     except Exception as e:
         raise _in_one_line(e) from e
     results = []
-    for element in range(count):
+    for share in range(num_shares):
         # A runner that loses its cluster may end without an error, as Dask's does.
-        if not files.exists(f"{path}-{element}"):
+        if not files.exists(f"{path}-{share}"):
             raise UserError(f"the pipeline ended before its work did; {_RESUME}")
-        results += _read(f"{path}-{element}")
+        results += _read(f"{path}-{share}")
     return results
 
 
-def _do(element: int, path: str, count: int) -> None:
-    """Does one of `count` shares of the work."""
+def _do_share(share: int, path: str, num_shares: int) -> None:
+    """Does the work of share number `share`, from 0, on a worker.
+
+    The file `path` has the work, a function, and all of its parts. The results of the share's parts
+    go to a file of their own, as a list.
+    """
     work, parts = _read(path)
-    share = slice(len(parts) * element // count, len(parts) * (element + 1) // count)
-    _write(f"{path}-{element}", [work(part) for part in parts[share]])
+    begin = len(parts) * share // num_shares
+    end = len(parts) * (share + 1) // num_shares
+    _write(f"{path}-{share}", [work(part) for part in parts[begin:end]])
 
 
 def _write(path: str, value: Any) -> None:
@@ -95,11 +109,14 @@ def _read(path: str) -> Any:
 
 
 def _in_one_line(error: Exception) -> UserError:
-    """The `UserError` of a failed pipeline: that of a worker, or what the runner says."""
+    """The `UserError` of a failed pipeline: that of a worker, or the first line of any other."""
     text = re.sub(r" \[while running .*", "", str(error)).strip()  # Beam adds the step
-    said = re.search(r"UserError: (.+)", text)
-    if said or isinstance(error, UserError):
-        return UserError(said[1] if said else text)
+    if isinstance(error, UserError):
+        return UserError(text)
+    # A runner on a cluster raises an error of its own, whose text has that of the worker.
+    of_worker = re.search(r"UserError: (.+)", text)
+    if of_worker:
+        return UserError(of_worker[1])
     reason = (text or "no reason").splitlines()[0]
     return UserError(
         f"the pipeline failed: {type(error).__name__}: {reason}; {_RESUME}"

@@ -31,7 +31,7 @@ from xlnet.support import files, system
 from xlnet.support.errors import wrong
 
 RULES = 4  # version of the rules that find sentences, documents and chunks
-# In the description: the checksum of the text itself.
+# Of the entries of `RecordsJob.description` those in which the tasks of a data set differ.
 _OF_ONE_TASK = ("task", "input_content")
 # Settings that do not change the records, or are in the description in another form.
 _NOT_DESCRIBED = ("input_glob", "save_dir", "sp_path", "num_workers")
@@ -40,22 +40,23 @@ _CHECKSUMS = {"sp_model_sha256": "vocabulary", "input_content": "text"}
 
 
 class Summary(NamedTuple):
-    """The result of `make_records`."""
+    """The result of `make_records` and of `merge`."""
 
     manifest: Manifest
-    directory: str
+    directory: str  # of the records
     is_new: bool  # False: these records had been made before
 
 
-def make_records(settings: CorpusSettings, in_parts: Any = in_processes) -> Summary:
-    """Turns text into the record directory that `settings` describe.
+def make_records(settings: CorpusSettings, map_parts: Any = in_processes) -> Summary:
+    """Turns text into the record directory that `settings` describe; returns its manifest and path.
 
     The same settings and input give the same bytes with any number of workers. A job that failed or
     was killed resumes; a finished one changes nothing.
 
     Args:
       settings: of the records.
-      in_parts: does the work; `in_processes`, or the same on a cluster (`beam`).
+      map_parts: returns work(part) of all parts of the work; `processes.in_processes`, or the same
+        on a cluster (`beam`).
     """
     settings = settings.resolved()
     settings.check()
@@ -65,8 +66,8 @@ def make_records(settings: CorpusSettings, in_parts: Any = in_processes) -> Summ
     if settings.num_task > 1:
         name = _task_folder(settings.task, settings.num_task)
         directory = os.path.join(directory, name)
-    size_of = reading.find_files(settings.input_glob)
-    chunks = _chunks_of_task(reading.cut(size_of), settings)
+    file_sizes = reading.find_files(settings.input_glob)  # [bytes], by path
+    chunks = _chunks_of_task(reading.cut(file_sizes), settings)
     tokenizer = Tokenizer(settings.sp_path, settings.uncased, settings.keep_accents)
 
     folder = unfinished_folder(directory)
@@ -77,10 +78,10 @@ def make_records(settings: CorpusSettings, in_parts: Any = in_processes) -> Summ
     with lock:
         # The text itself decides whether these records are there, or a part of the work. Names are
         # left out: a corpus that was moved, or is mounted elsewhere, gives the same records.
-        paths = list(dict.fromkeys(chunk.path for chunk in chunks))
-        sizes = [size_of[path] for path in paths]
+        paths = list(dict.fromkeys(chunk.path for chunk in chunks))  # each once
+        sizes = [file_sizes[path] for path in paths]
         workers = settings.num_workers
-        digests = in_parts(files.sha256, paths, sizes, "checksums", "B", workers)
+        digests = map_parts(files.sha256, paths, sizes, "checksums", "B", workers)
         description = dataclasses.asdict(settings)
         for name in _NOT_DESCRIBED:
             del description[name]
@@ -92,12 +93,12 @@ def make_records(settings: CorpusSettings, in_parts: Any = in_processes) -> Summ
             keep_accents=tokenizer.keep_accents,
             format_version=FORMAT_VERSION,
         )
-        of_files = dict(zip(paths, digests))
-        job = RecordsJob(settings, tokenizer, chunks, of_files, directory, description)
-        finished = _finished(job)
-        manifest = finished or _make(job, in_parts)
+        digest_of = dict(zip(paths, digests))
+        job = RecordsJob(settings, tokenizer, chunks, digest_of, directory, description)
+        finished = _finished_manifest(job)
+        manifest = finished or _write_records(job, map_parts)
         files.remove_matching(folder, "*")
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)  # object stores have no folders
     return Summary(manifest, directory, is_new=finished is None)
 
 
@@ -114,17 +115,20 @@ def unfinished_folder(directory: str) -> str:
 def _chunks_of_task(
     chunks: Sequence[reading.Chunk], settings: CorpusSettings
 ) -> list[reading.Chunk]:
-    """The chunks of this one of `num_task` parts, of about equal size in bytes."""
-    # A chunk belongs to the part in which its middle is.
+    """The chunks of the text that the task `settings.task`, from 0, of `settings.num_task` reads:
+    neighbours, of about as many bytes as those of any other task."""
+    # The bytes are divided into `num_task` equal parts; a chunk belongs to the task in whose part
+    # its middle is. Doubled, middles are integers.
     total = sum(chunk.end - chunk.begin for chunk in chunks)
-    done = 0
-    found = []
+    begin = 0  # of the chunk, in the bytes of all
+    of_task = []
     for chunk in chunks:
-        size = chunk.end - chunk.begin
-        if (2 * done + size) * settings.num_task // (2 * total) == settings.task:
-            found.append(chunk)
-        done += size
-    return found
+        end = begin + chunk.end - chunk.begin
+        doubled_middle = begin + end
+        if doubled_middle * settings.num_task // (2 * total) == settings.task:
+            of_task.append(chunk)
+        begin = end
+    return of_task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,10 +138,10 @@ class RecordsJob:
     Attributes:
       settings: of the records.
       tokenizer: of the vocabulary.
-      chunks: of the text.
-      digests: SHA-256 of each file.
+      chunks: of the task's text, in order.
+      digests: SHA-256 of each file, by path.
       directory: of the records.
-      description: what the records depend on, as JSON.
+      description: what the records depend on, as values of JSON by name: settings and checksums.
     """
 
     settings: CorpusSettings
@@ -148,45 +152,49 @@ class RecordsJob:
     description: dict[str, Any]
 
     def tokens_path(self, chunk: reading.Chunk) -> str:
-        """The file of the tokens of a chunk; with .json behind it, that of its counts."""
-        # Named by what it depends on: text of other files may change.
+        """The path of the file of the tokens of a chunk."""
+        # Named by what the tokens depend on, with the checksum of the chunk's file in place of that
+        # of all files: tokens are still found after another file has changed.
         described = dict(self.description, input_content=self.digests[chunk.path])
         depends_on = repr((described, *chunk))
         name = "tokens-" + hashlib.sha256(depends_on.encode()).hexdigest()[:32]
         return os.path.join(unfinished_folder(self.directory), name)
 
     def tokenize(self, chunk: reading.Chunk) -> dict[str, int]:
-        """Makes the tokens of one chunk unless they exist; returns its counts: by the names of
-        `tokenized.COUNTS`, and of the documents that `settings.split` leaves out."""
+        """Writes the tokens of one chunk to a file unless it exists; returns its counts: by the
+        names of `tokenized.COUNTS`, and by `reading.OTHER_PART` of the documents that
+        `settings.split` leaves out. Counts that are not among them are 0."""
         path = self.tokens_path(chunk)
-        counts_path = path + ".json"  # written last
+        counts_path = path + ".json"  # written last: it shows that both are complete
         if files.exists(counts_path):
             return files.read_json(counts_path, "tokens")
         counts: Counter[str] = Counter()
-        parts = tokenized.tokenize(chunk, self.settings, self.tokenizer, counts)
+        arrays = tokenized.tokenize(chunk, self.settings, self.tokenizer, counts)
         # Without waiting for the disk: with a thousand small files that takes as long as the work.
         with files.writing(path, is_lasting=False) as f:
-            for part in parts:
-                f.write(part.astype("<u4", copy=False).tobytes())
+            for tokens in arrays:
+                f.write(tokens.astype("<u4", copy=False).tobytes())
         with files.writing(counts_path, is_lasting=False) as f:
             f.write(json.dumps(counts).encode())
         return counts
 
-    def read_tokens(self, chunk: int, begin: int, end: int) -> np.ndarray:
-        """Tokens [begin, end) of the chunk of this number, uint32; `tokenize` has made them."""
-        with files.open_binary(self.tokens_path(self.chunks[chunk])) as f:
-            f.seek(4 * begin)
+    def read_tokens(self, chunk_index: int, begin: int, end: int) -> np.ndarray:
+        """Tokens [begin, end) of a chunk, uint32, from the file that `tokenize` has written;
+        chunk_index: in `chunks`."""
+        with files.open_binary(self.tokens_path(self.chunks[chunk_index])) as f:
+            f.seek(4 * begin)  # a token has 4 bytes
             return np.frombuffer(f.read(4 * (end - begin)), "<u4")
 
     def write_stream(
-        self, plan: sequences.StreamPlan, sizes: Sequence[int], stream: int
+        self, plan: sequences.StreamPlan, chunk_tokens: Sequence[int], stream: int
     ) -> dict[str, Any]:
-        """Writes a stream of the plan, unless it exists; returns its entry in the manifest.
+        """Writes the record file of a stream, unless it exists; returns its entry in
+        `Manifest.streams`.
 
         Args:
           plan: of all streams.
-          sizes: the numbers of tokens of the chunks.
-          stream: its number in the plan.
+          chunk_tokens: the number of tokens of each chunk.
+          stream: its number in the plan, from 0.
         """
         settings, tokenizer = self.settings, self.tokenizer
         seq_len, reuse_len = settings.seq_len, settings.reuse_len
@@ -196,16 +204,16 @@ class RecordsJob:
             layout = record_files.pretraining_features(seq_len)
             encoder = record_files.ExampleBytes(layout, tokenizer.vocab_size - 1)
             with files.writing(path) as f:
-                for number in range(settings.num_passes):
+                # In each pass the stream reads its part of the text. The sequences of a cell, and
+                # the parts of a cell that are encoded at once, bound the memory.
+                for pass_number in range(settings.num_passes):
                     text = sequences.TextOfPass(
-                        self.read_tokens, sizes, settings.seed, number
+                        self.read_tokens, chunk_tokens, settings.seed, pass_number
                     )
-                    for cell in sequences.cells(
-                        text, plan, stream, settings, tokenizer
-                    ):
-                        for columns in sequences.columns(
-                            cell, seq_len, reuse_len, tokenizer
-                        ):
+                    cells = sequences.cells(text, plan, stream, settings, tokenizer)
+                    for cell in cells:
+                        parts = sequences.columns(cell, seq_len, reuse_len, tokenizer)
+                        for columns in parts:
                             examples = encoder.encode(columns)
                             f.writelines(map(record_files.frame, examples))
         return {
@@ -217,13 +225,14 @@ class RecordsJob:
         }
 
 
-def _finished(job: RecordsJob) -> Manifest | None:
-    """The manifest, if the directory has these records; a UserError if it has others."""
+def _finished_manifest(job: RecordsJob) -> Manifest | None:
+    """The manifest if the job's directory has its complete records, None if it has none; a
+    UserError if it has those of another job."""
     if files.exists(os.path.join(job.directory, MANIFEST_NAME)):
         manifest = Manifest.read(job.directory, "save_dir")
-        other = "this command; remove it, or give another directory"
+        source = "this command; remove it, or give another directory"
         where = f"save_dir: the records in {job.directory}"
-        _require_same(where, manifest, job.description, other)
+        _require_same(where, manifest, job.description, source)
         return manifest
     # With several tasks, each has a folder in save_dir, which itself may have complete records.
     if files.exists(os.path.join(job.settings.save_dir, MANIFEST_NAME)):
@@ -235,34 +244,35 @@ def _finished(job: RecordsJob) -> Manifest | None:
 def _require_same(
     where: str, manifest: Manifest, expected: Mapping[str, Any], source: str
 ) -> None:
-    """Raises UserError unless records were made from what is expected.
+    """Raises UserError unless records were made from the expected settings and input.
 
     Args:
       where: what the error begins with.
       manifest: of the records.
-      expected: entries of `Manifest.made_from`.
-      source: what has them, in words.
+      expected: the entries that `manifest.made_from` should have.
+      source: what the expected entries belong to, in words.
     """
     for name, value in expected.items():
-        made = manifest.made_from.get(name)
-        if made == value:
+        made_from = manifest.made_from.get(name)
+        if made_from == value:
             continue
-        if name in _CHECKSUMS:
-            kind = _CHECKSUMS[name]
-            raise wrong(where, f"another {kind}", f"the {kind} of {source}")
-        raise wrong(where, f"{name} {made}", f"{value}, as in {source}")
+        if name in _CHECKSUMS:  # the error names the file, not its checksum
+            content = _CHECKSUMS[name]
+            raise wrong(where, f"another {content}", f"the {content} of {source}")
+        raise wrong(where, f"{name} {made_from}", f"{value}, as in {source}")
 
 
-def _make(job: RecordsJob, in_parts: Any) -> Manifest:
-    """Text to tokens, then tokens to streams; what is finished already is kept. Returns the
-    manifest of the records, once it is written; `in_parts`: as in `make_records`."""
+def _write_records(job: RecordsJob, map_parts: Any) -> Manifest:
+    """Makes tokens of the text, then streams of the tokens; writes the manifest and returns it.
+    Files that are finished already are kept. map_parts: as in `make_records`."""
     settings, tokenizer = job.settings, job.tokenizer
+    # Text to tokens, a file for each chunk.
     sizes = [chunk.end - chunk.begin for chunk in job.chunks]
     workers = settings.num_workers
-    made = in_parts(job.tokenize, job.chunks, sizes, "reading", "B", workers)
-    counts: Any = Counter()
-    for counts_of_chunk in made:
-        counts.update(counts_of_chunk)
+    by_chunk = map_parts(job.tokenize, job.chunks, sizes, "reading", "B", workers)
+    counts: Any = Counter()  # of all chunks
+    for of_chunk in by_chunk:
+        counts.update(of_chunk)
     left_out = counts.pop(reading.OTHER_PART, 0)
     if not counts["tokens"]:
         found = f"no text in {settings.input_glob}"
@@ -271,21 +281,22 @@ def _make(job: RecordsJob, in_parts: Any) -> Manifest:
         expected = f"text for each of num_task={settings.num_task}"
         raise wrong("input_glob", found, expected)
 
+    # Tokens to streams, a file for each. Streams of a job that was killed are kept if they are of
+    # the same settings and files.
     plan = sequences.plan_streams(counts["tokens"], settings)
-    # Unfinished streams are of these settings and files, or are removed.
     path = os.path.join(unfinished_folder(job.directory), "streams.json")
     described = {**job.description, "files": list(job.digests)}
     if not files.exists(path) or files.read_json(path, "save_dir") != described:
         files.remove_matching(job.directory, "stream-*.tfrecord")
         files.write_json(path, described)
-    stream_length = plan.sequences * settings.num_passes
+    stream_length = plan.sequences * settings.num_passes  # [sequences]
     streams = range(plan.num_streams)
     lengths = [stream_length] * plan.num_streams
-    tokens_of_chunks = [counts_of_chunk.get("tokens", 0) for counts_of_chunk in made]
-    write = functools.partial(job.write_stream, plan, tokens_of_chunks)
-    entries = in_parts(write, streams, lengths, "writing", " sequences", workers)
+    chunk_tokens = [of_chunk.get("tokens", 0) for of_chunk in by_chunk]
+    write = functools.partial(job.write_stream, plan, chunk_tokens)
+    entries = map_parts(write, streams, lengths, "writing", " sequences", workers)
 
-    # The tokens of a part that a pass uses; those after the last sequence are dropped.
+    # The tokens of a part of the text that a pass uses; those after its last sequence are dropped.
     text_of_sequence = settings.seq_len - SEQUENCE_SPECIAL_TOKENS
     used = (plan.sequences - 1) * settings.reuse_len + text_of_sequence
     manifest = Manifest(
@@ -305,7 +316,7 @@ def _make(job: RecordsJob, in_parts: Any) -> Manifest:
         seed=settings.seed,
         made_from=job.description,
         streams=tuple(entries),
-        **counts,
+        **counts,  # by `tokenized.COUNTS`
     )
     tokenizer.save(os.path.join(job.directory, SPIECE_NAME))
     manifest.write(job.directory)
@@ -317,38 +328,40 @@ def _make(job: RecordsJob, in_parts: Any) -> Manifest:
 
 
 def merge(save_dir: str) -> Summary:
-    """Joins the records of all tasks in `save_dir` to one data set."""
+    """Joins the records of all tasks in `save_dir` to one data set: writes its manifest, whose
+    streams stay in the folders of the tasks."""
     where = f"input: {save_dir}"
     files.require_directory(save_dir, "input")
     folders = sorted(glob.glob(os.path.join(glob.escape(save_dir), "task-*-of-*")))
     if not folders:
         raise wrong(where, "nothing", "task-00000-of-00002, ...; --num_task")
     manifests = [Manifest.read(folder, "input") for folder in folders]
-    found = [os.path.basename(folder) for folder in folders]
+    folder_names = [os.path.basename(folder) for folder in folders]
     # No task may be missing or occur twice, and all must have equal settings.
     first = manifests[0]
-    count = first.made_from["num_task"]
-    expected = [_task_folder(task, count) for task in range(count)]
-    if found != expected:
-        raise wrong(where, ", ".join(found), ", ".join(expected))
+    num_task = first.made_from["num_task"]
+    expected = [_task_folder(task, num_task) for task in range(num_task)]
+    if folder_names != expected:
+        raise wrong(where, ", ".join(folder_names), ", ".join(expected))
     made_from = dict(first.made_from)
     for name in _OF_ONE_TASK:
         del made_from[name]
 
-    # All streams are shortened to the length of the shortest one, which costs little, as the tasks
-    # have about equal amounts of text. What is cut off counts as dropped.
+    # All streams are read up to the length of the shortest one, which costs little, as the tasks
+    # have about equal amounts of text. The sequences after it count as dropped.
     streams = []
     counts: Any = Counter()
     skipped: Counter[str] = Counter()
     shortest = min(manifest.windows_per_stream for manifest in manifests)
-    for name, folder, manifest in zip(found, folders, manifests):
+    for folder_name, folder, manifest in zip(folder_names, folders, manifests):
         _require_same(f"input: {folder}", manifest, made_from, folders[0])
         for stream in manifest.streams:
-            streams.append(dict(stream, file=name + "/" + stream["file"]))
-        cut = (manifest.windows_per_stream - shortest) * manifest.num_streams
-        # A sequence adds `reuse_len` tokens; each pass, and each direction, reads all tokens.
+            streams.append(dict(stream, file=folder_name + "/" + stream["file"]))
+        # A dropped sequence has `reuse_len` tokens that no sequence before it has. Each pass reads
+        # all tokens, with `bi_data` in both directions; a token counts as dropped once.
+        num_dropped = (manifest.windows_per_stream - shortest) * manifest.num_streams
         readings = first.num_passes * (1 + first.bi_data)
-        counts["dropped"] += cut * first.reuse_len // readings
+        counts["dropped"] += num_dropped * first.reuse_len // readings
         skipped.update(manifest.skipped)
         for count_name in (*tokenized.COUNTS, "dropped"):
             counts[count_name] += getattr(manifest, count_name)

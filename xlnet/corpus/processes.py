@@ -1,4 +1,4 @@
-"""Work in parts, by any number of processes."""
+"""Work that is divided into parts, done by any number of processes, and its progress bar."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any, Callable
 
 from xlnet.support import errors, system
 
-_work: Callable[[Any], Any]  # of a worker process
+_work: Callable[[Any], Any]  # what a worker process does with each part
 
 
 def in_processes(
@@ -28,11 +28,11 @@ def in_processes(
     """Returns work(part) of all parts, in order, and shows a progress bar meanwhile.
 
     Args:
-      work: pickled and sent to each process once.
-      parts: of the work.
-      sizes: of the parts, for the progress.
-      description: of the work.
-      unit: of the sizes.
+      work: a function, pickled and sent to each process once.
+      parts: its arguments, pickled.
+      sizes: of the parts, for the progress bar.
+      description: of the work, what the bar begins with.
+      unit: of the sizes, such as "B".
       num_workers: processes; 0: one for each core that this process may use; 1: this one.
 
     Raises:
@@ -41,8 +41,9 @@ def in_processes(
     count = min(num_workers or system.available_cores(), len(parts))
     with contextlib.ExitStack() as stack:
         advance = stack.enter_context(progress(description, sum(sizes), unit))
-        done: Any = map(work, parts)
+        done: Any = map(work, parts)  # the results, each made when it is asked for
         if count > 1:
+            # A worker that is killed gives an error of the pool, which becomes a UserError.
             fewer = "give fewer --num_workers; run the same command again to resume"
             stack.enter_context(errors.translated_errors(fewer=fewer))
             # They are spawned: a fork of a process in which TensorFlow runs threads may hold a lock
@@ -52,7 +53,7 @@ def in_processes(
                 count, spawn, _start_worker, (work,)
             )
             stack.callback(pool.shutdown, cancel_futures=True)
-            done = pool.map(_do, parts)
+            done = pool.map(_do_part, parts)
         results = []
         for size, result in zip(sizes, done):
             results.append(result)
@@ -68,35 +69,36 @@ def progress(
     that moves it by a number of units, of which there are `total`."""
     from tqdm import tqdm
 
-    # Progress in a log file has few lines.
-    interval = 0.2 if sys.stderr.isatty() else 30
+    interval = 0.2 if sys.stderr.isatty() else 30  # [s]; few lines in a log file
     with tqdm(
         desc=description,
         total=total,
         unit=unit,
-        unit_scale=True,
-        leave=False,
-        delay=1,
+        unit_scale=True,  # 12M instead of 12000000
+        leave=False,  # the bar disappears at its end
+        delay=1,  # [s], no bar for work that is done by then
         mininterval=interval,
         maxinterval=interval,
     ) as bar:
         yield bar.update
 
 
-def _do(part: Any) -> Any:
+def _do_part(part: Any) -> Any:
     """The result of a part, in a worker process."""
     return _work(part)
 
 
 def _start_worker(work: Callable[[Any], Any]) -> None:
-    """Keeps the work, ignores interrupts, and ends when the parent does, even if that is killed."""
+    """Prepares a worker process: keeps the work for `_do_part`, ignores interrupts, and starts a
+    thread that ends the process when its parent ends, even if that is killed."""
     global _work
     _work = work
+    # Ctrl-C reaches all processes; the parent ends the workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    def watch() -> None:
+    def end_with_parent() -> None:
         if parent := multiprocessing.parent_process():
-            parent.join()
+            parent.join()  # waits for its end
         os._exit(1)
 
-    threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()

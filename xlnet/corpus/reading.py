@@ -48,7 +48,8 @@ _REMEDY = "copy it again, or leave it out"
 
 
 class Chunk(NamedTuple):
-    """The bytes [begin, end) of a file; all of them where it is packed."""
+    """The bytes [begin, end) of a file, and the documents that begin in them. A packed file is one
+    chunk."""
 
     path: str
     begin: int
@@ -71,42 +72,46 @@ _END_OF_DOCUMENT = CorpusSentence(0, "", ends_document=True)
 
 
 def find_files(patterns: str) -> dict[str, int]:
-    """The files of comma-separated names, glob patterns and directories, sorted, each file once,
-    with their sizes [bytes].
+    """Returns the sizes [bytes] of files by path, sorted by path.
 
-    Of a directory these are all *.txt, *.jsonl, *.ndjson, *.gz and *.parquet in it and below it
-    but hidden ones; remote files (`gs://...`) have names and patterns only.
+    A file that has several paths, by links, is there once.
+
+    Args:
+      patterns: comma-separated names, glob patterns and directories. Of a directory these are all
+        *.txt, *.jsonl, *.ndjson, *.gz and *.parquet in it and below it but hidden ones; remote
+        files (`gs://...`) have names and patterns only.
     """
-    found: dict[str, str] = {}  # path by the file that it leads to
-    sizes: dict[str, int] = {}
-    for part in patterns.split(","):
-        part = part.strip()
-        if files.is_remote(part):
-            of_part = files.matching_sizes(part)
+    paths: dict[str, str] = {}  # the first path by the file that it leads to
+    sizes: dict[str, int] = {}  # by path
+    for pattern in patterns.split(","):
+        pattern = pattern.strip()
+        if files.is_remote(pattern):
+            matching = files.matching_sizes(pattern)
         else:
-            of_part = {path: os.path.getsize(path) for path in _local_files(part)}
-        if not of_part:
-            raise wrong("input_glob", f"no file that matches '{part}'", "one")
-        sizes.update(of_part)
-        for path in sorted(of_part):
-            found.setdefault(os.path.realpath(path), path)
-    return {path: sizes[path] for path in sorted(found.values())}
+            matching = {path: os.path.getsize(path) for path in _local_files(pattern)}
+        if not matching:
+            raise wrong("input_glob", f"no file that matches '{pattern}'", "one")
+        sizes.update(matching)
+        for path in sorted(matching):
+            paths.setdefault(os.path.realpath(path), path)
+    return {path: sizes[path] for path in sorted(paths.values())}
 
 
 def _local_files(pattern: str) -> list[str]:
-    """The files that `find_files` takes from a name, a glob pattern or a directory."""
+    """The paths of the files of a name, a glob pattern or a directory, as `find_files` says."""
     paths = []
-    for name in files.matching(pattern):
+    for match in files.matching(pattern):
         # A broken link is kept: reading it is an error, while leaving it out would be silent.
-        if not os.path.isdir(name):
-            paths.append(name)
+        if not os.path.isdir(match):
+            paths.append(match)
             continue
-        # It follows no links, which may be circles.
-        for directory, below, names in os.walk(name):
-            below[:] = [each for each in below if each[0] != "."]
-            for each in names:
-                if each.lower().endswith(_IN_DIRECTORIES) and each[0] != ".":
-                    paths.append(os.path.join(directory, each))
+        # `os.walk` follows no links, which may be circles.
+        for directory, folders, names in os.walk(match):
+            # It goes on to the folders that are left in this list: none that is hidden.
+            folders[:] = [folder for folder in folders if folder[0] != "."]
+            for name in names:
+                if name.lower().endswith(_IN_DIRECTORIES) and name[0] != ".":
+                    paths.append(os.path.join(directory, name))
     return paths
 
 
@@ -122,25 +127,28 @@ def is_packed(path: str) -> bool:
 
 
 def cut(sizes: Mapping[str, int]) -> list[Chunk]:
-    """The chunks of files of these sizes, by path [bytes], in order; an empty file has none."""
+    """The chunks of files, in order; an empty file has none. sizes: of the files [bytes], by path.
+
+    A UserError for a packed file without bytes.
+    """
     chunk_bytes = chunk_size(sum(sizes.values()))
     chunks = []
     for path, size in sizes.items():
         step = chunk_bytes
         if is_packed(path):
-            if not size:  # `gzip` makes a text of no characters of it
+            if not size:  # `gzip` would read it as a text of no characters
                 raise wrong(path, "no bytes", "a file of gzip")
-            step = size  # one chunk, for one process
+            step = size  # one chunk, as it can only be read from its beginning
         for begin in range(0, size, step):
             chunks.append(Chunk(path, begin, min(begin + step, size)))
     return chunks
 
 
 def chunk_size(total: int) -> int:
-    """The bytes of a chunk of text of `total` bytes."""
-    # A 32nd of the text, or, of much text, 32 times the square root of its size: so many chunks
-    # that many machines get about equal parts, and so few that each can have a file. The size is a
-    # power of four, so that most edits of the text do not change it.
+    """The size [bytes] of the chunks of a text of `total` bytes."""
+    # At most a 32nd of the text, and, of much text, 32 times the square root of its size: so many
+    # chunks that many machines get about equal parts, and so few that each can have a file. The
+    # size is a power of four, so that most edits of the text do not change it.
     step = SMALLEST_CHUNK
     while 4 * step <= min(LARGEST_CHUNK, total / 32, 32 * total**0.5):
         step *= 4
@@ -149,19 +157,22 @@ def chunk_size(total: int) -> int:
 
 @contextlib.contextmanager
 def _opened(path: str) -> Iterator[Any]:
-    """Yields the open file, of bytes, unpacked; errors while it is read are UserErrors."""
+    """Yields the file, open for reading bytes, which are unpacked if `is_packed`; errors while it
+    is read are UserErrors."""
     with errors.reading(path, _REMEDY), files.open_binary(path, _BLOCK) as f:
         yield io.BufferedReader(gzip.GzipFile(fileobj=f)) if is_packed(path) else f
 
 
 def place(path: str, offset: int) -> str:
-    """Returns "PATH, line N" of an offset: reads the file up to it, so only for messages."""
+    """Returns "PATH, line N" of an offset [bytes] in the unpacked file, of which it reads all up to
+    the offset: only for messages."""
     newlines = 0
     with _opened(path) as f:
-        while offset > 0:
-            block = f.read(min(offset, _BLOCK))
+        remaining = offset
+        # The file may have become shorter: then its last line is returned.
+        while remaining and (block := f.read(min(remaining, _BLOCK))):
             newlines += block.count(b"\n")
-            offset = offset - len(block) if block else 0
+            remaining -= len(block)
     return f"{path}, line {newlines + 1}"
 
 
@@ -171,15 +182,17 @@ def place(path: str, offset: int) -> str:
 def read_chunk(
     chunk: Chunk, settings: InputSettings, counts: Counter[str]
 ) -> Iterator[CorpusSentence]:
-    """Yields the sentences of the documents that begin in a chunk, each document with its end.
+    """Yields the sentences of the documents that begin in a chunk; after each document the sentence
+    without text that ends it.
 
     Args:
       chunk: of a file.
       settings: how it is read.
-      counts: gets the number of documents of the other part (`split`).
+      counts: gets under `OTHER_PART` the number of documents that `settings.split` leaves out.
     """
     form = form_of(chunk.path, settings.input_format)
-    if is_packed(chunk.path):  # positions are those of the unpacked text
+    if is_packed(chunk.path):
+        # The chunk is the complete file, but it is read by offsets in the unpacked text.
         chunk = chunk._replace(end=sys.maxsize)
     if form == "parquet":
         sentences = _from_parquet(chunk, settings)
@@ -189,34 +202,37 @@ def read_chunk(
         sentences = _from_text(chunk, settings)
     if settings.split == "all":
         return sentences
-    return _select(sentences, settings, counts)
+    return _of_split(sentences, settings, counts)
 
 
 def _from_text(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSentence]:
-    """A sentence or a paragraph a line, a blank line between documents."""
+    """Yields the sentences of a chunk's documents from a file that has a sentence or a paragraph a
+    line, a blank line between documents."""
     # A document begins behind a blank line, or with the file. It belongs to the chunk in which the
     # blank line begins. Blank lines in a row end documents without a sentence, which count as none.
-    is_own = not chunk.begin
+    is_of_chunk = not chunk.begin  # the document that is read
     for offset, line in _lines(chunk, LONGEST_LINE):
         text = line.strip()
         if not text:
-            if is_own:
+            if is_of_chunk:
                 yield _END_OF_DOCUMENT
-            is_own = offset < chunk.end
-        elif is_own and text == END_OF_TEXT:
+            is_of_chunk = offset < chunk.end
+        elif is_of_chunk and text == END_OF_TEXT:
             expected = "a blank line between documents"
             raise wrong(place(chunk.path, offset), repr(text), expected)
-        elif is_own and settings.input_format == "paragraphs":
+        elif is_of_chunk and settings.input_format == "paragraphs":
             yield from _sentences(offset, text)
-        elif is_own:
+        elif is_of_chunk:
             yield CorpusSentence(offset, text)
-        if offset >= chunk.end and not is_own:
+        # The chunk's last document may end behind the chunk.
+        if offset >= chunk.end and not is_of_chunk:
             return
-    yield _END_OF_DOCUMENT
+    yield _END_OF_DOCUMENT  # the end of the file ends it, too
 
 
 def _from_records(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSentence]:
-    """A JSON object a line, a document each; newlines in its text end sentences, too."""
+    """Yields the sentences of a chunk's documents from a file that has a JSON object a line, a
+    document each; newlines in its text end sentences, too."""
     for offset, line in _lines(chunk, LONGEST_RECORD):
         if offset >= chunk.end:
             return
@@ -224,7 +240,7 @@ def _from_records(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSente
             continue
         try:
             record = json.loads(line)
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError):  # not JSON, or nested too deeply
             record = None
         text = record.get(settings.text_a_column) if isinstance(record, dict) else None
         if not isinstance(text, str) or not is_text(text):
@@ -235,13 +251,14 @@ def _from_records(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSente
 
 
 def _from_parquet(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSentence]:
-    """A row is a document, its text in the column `text_a_column`."""
+    """Yields the sentences of a chunk's documents from a Parquet file: a row is a document, its
+    text in the column `text_a_column`."""
     try:
         from pyarrow import parquet
     except ImportError:
         remedy = "pip install pyarrow"
         raise wrong(chunk.path, "no pyarrow", "it for Parquet", remedy) from None
-    column, size = settings.text_a_column, files.size(chunk.path)
+    column, file_size = settings.text_a_column, files.size(chunk.path)
     # pre_buffer would load complete row groups ahead, of which one may have gigabytes.
     with (
         errors.reading(chunk.path, _REMEDY),
@@ -252,14 +269,20 @@ def _from_parquet(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSente
         if names.count(column) != 1:
             found = "the columns " + ", ".join(names)
             raise wrong(chunk.path, found, f"one '{column}'", "--text_a_column")
-        row = 0
-        for index in range(stored.num_row_groups):
-            # Group i of n belongs to the chunk that has the byte i / n of the file.
-            if not chunk.begin <= size * index // stored.num_row_groups < chunk.end:
-                row += stored.metadata.row_group(index).num_rows
+        row = 0  # number of the row in the file, from 1, for errors
+        for group in range(stored.num_row_groups):
+            # Group i of n, each with the same share of the bytes, belongs to the chunk that has its
+            # first byte, wherever its bytes really are.
+            group_begin = file_size * group // stored.num_row_groups
+            if not chunk.begin <= group_begin < chunk.end:
+                row += stored.metadata.row_group(group).num_rows
                 continue
+            # Without threads, as there may be a process for each core already.
             for batch in stored.iter_batches(
-                _ROWS, [index], [column], use_threads=False
+                batch_size=_ROWS,
+                row_groups=[group],
+                columns=[column],
+                use_threads=False,
             ):
                 for text in batch.column(0).to_pylist():
                     row += 1
@@ -269,31 +292,35 @@ def _from_parquet(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSente
 
 
 def _document(offset: int, text: str) -> Iterator[CorpusSentence]:
-    """Yields the sentences of a document of running text, then its end."""
+    """Yields the sentences of a document of running text, then its end. offset: of the line in the
+    file that has the document [bytes]."""
     for line in text.split("\n"):
         yield from _sentences(offset, line)
     yield _END_OF_DOCUMENT
 
 
 def _sentences(offset: int, text: str) -> Iterator[CorpusSentence]:
-    """Yields the sentences of a line of running text; offset: that of the line."""
+    """Yields the sentences of a line of running text; offset: of the line in the file [bytes]."""
     for sentence, is_joined in split_sentences(text):
         yield CorpusSentence(offset, sentence, is_joined)
 
 
 def _lines(chunk: Chunk, longest: int) -> Iterator[tuple[int, str]]:
     """Yields (offset, text) of the lines from the first that begins in a chunk to the file's end.
+    The offset is that of the line [bytes], the text has its newline.
 
     Args:
       chunk: of a file.
-      longest: a longer line is an error [bytes].
+      longest: a longer line is a UserError [bytes].
     """
     with _opened(chunk.path) as f:
         offset = 0
         if chunk.begin:
-            # The line that reaches into the chunk, or up to it, belongs to the chunk before.
+            # The rest of the line that has the byte before the chunk, maybe only its newline,
+            # belongs to the chunk before, which raises the error if it is too long.
             f.seek(chunk.begin - 1)
             offset = chunk.begin - 1 + len(f.readline(longest + 1))
+        # One byte more than allowed shows a line that is too long. b"": the file's end.
         for raw in iter(lambda: f.readline(longest + 1), b""):
             if not offset and raw.startswith(_POINTER):
                 expected = "the file; run git lfs pull"
@@ -310,40 +337,42 @@ def _lines(chunk: Chunk, longest: int) -> Iterator[tuple[int, str]]:
                 raise wrong(where, found, "UTF-8", "iconv converts files") from None
             if "\0" in text:
                 raise wrong(place(chunk.path, offset), "a NUL character", "text")
-            yield offset, text if offset else text.removeprefix("\ufeff")
+            if not offset:  # the mark that some programs put before UTF-8
+                text = text.removeprefix("\ufeff")
+            yield offset, text
             offset += len(raw)
 
 
-def _select(
+def _of_split(
     sentences: Iterator[CorpusSentence],
     settings: InputSettings,
     counts: Counter[str],
 ) -> Iterator[CorpusSentence]:
-    """Yields the sentences of the documents of one part, those of `settings.split`, and counts the
-    documents of the other part."""
-    # A hash of the first `HASHED_LENGTH` characters of a document decides, so it is the same
-    # wherever it is read, and no more of it is kept in memory.
-    head: list[CorpusSentence] = []
-    size = 0
-    is_wanted: bool | None = None  # None: not decided yet
+    """Yields the sentences of the documents that belong to `settings.split`, "train" or "heldout";
+    counts the other documents under `OTHER_PART`."""
+    # A hash of the first `HASHED_LENGTH` characters of a document decides: so it is in the same
+    # split wherever it is read, and no more of it is kept in memory.
+    head: list[CorpusSentence] = []  # the sentences that are hashed
+    head_length = 0  # [characters]
+    is_wanted: bool | None = None  # the document that is read; None: not decided yet
     for sentence in sentences:
         if is_wanted is None:
             head.append(sentence)
-            size += len(sentence.text)
-            if size < HASHED_LENGTH and not sentence.ends_document:
+            head_length += len(sentence.text)
+            if head_length < HASHED_LENGTH and not sentence.ends_document:
                 continue
             digest = hashlib.blake2b(digest_size=8)
-            for each in head:
-                if each.text:
-                    digest.update(each.text.encode("utf-8") + b"\n")
-            number = int.from_bytes(digest.digest(), "big")
+            for hashed in head:
+                if hashed.text:
+                    digest.update(hashed.text.encode("utf-8") + b"\n")
+            number = int.from_bytes(digest.digest(), "big")  # below 2**64
             is_held_out = number < settings.heldout_share * 2**64
             is_wanted = is_held_out == (settings.split == "heldout")
             if is_wanted:
                 yield from head
-            elif size:
+            elif head_length:  # documents without text are not counted
                 counts[OTHER_PART] += 1
         elif is_wanted:
             yield sentence
         if sentence.ends_document:
-            head, size, is_wanted = [], 0, None
+            head, head_length, is_wanted = [], 0, None

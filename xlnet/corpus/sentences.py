@@ -65,27 +65,30 @@ def split_sentences(text: str) -> list[tuple[str, bool]]:
     Spaces around sentences are lost; `is_joined` says that there was none between the sentence and
     the one before, as in Chinese. A mark <eop> that follows a sentence belongs to it.
     """
-    found: list[tuple[str, bool]] = []
-    last = 0  # where the last sentence begins
+    sentences: list[tuple[str, bool]] = []
+    last = 0  # where the last of them begins
     for begin, end in _bounds(text):
         sentence = text[begin:end].strip()
-        if sentence == EOP and found:
-            _, is_joined = found.pop()
-            found.append((text[last:end].strip(), is_joined))
+        if sentence == EOP and sentences:
+            _, is_joined = sentences.pop()
+            sentences.append((text[last:end].strip(), is_joined))
         elif sentence:
+            # A space may be at the end of the sentence before, or at the beginning of this one.
             has_space = any(map(str.isspace, text[begin - 1 : begin + 1]))
-            found.append((sentence, begin > 0 and not has_space))
+            sentences.append((sentence, begin > 0 and not has_space))
             last = begin
-    return found
+    return sentences
 
 
 def _bounds(text: str) -> Iterator[tuple[int, int]]:
-    """Yields (begin, end) of each sentence with the spaces around it."""
+    """Yields (begin, end) of each sentence, with the spaces before it, and behind the last one."""
     begin = 0
     quotes, counted = 0, 0  # the straight quotes in text[:counted]
     for match in _STOP.finditer(text):
+        # The terminators after the first one, None for full-width ones; the first character behind
+        # the spaces that follow, None if no space follows.
         more, following = match.groups()
-        stop, end = match.start(), match.end()
+        stop, end = match.start(), match.end()  # with closing quotes and brackets
         # After an odd number of straight quotes the text is inside of a quotation.
         if '"' in text[end : end + 2]:
             quotes += text.count('"', counted, end)
@@ -97,14 +100,14 @@ def _bounds(text: str) -> Iterator[tuple[int, int]]:
                     end += 1
                 elif text[end : end + 3] in (' " ', ' "'):
                     end += 2
-                following = _NEXT.match(text, end)
-                following = following and following[1]
+                next_match = _NEXT.match(text, end)
+                following = next_match[1] if next_match else None
         if more is not None:
             stops = text[stop] + more
-            is_end = _ends(text, begin, stop, end, stops, following)
+            is_end = _ends_sentence(text, begin, stop, end, stops, following)
         else:  # full-width
             after = text[end : end + 1]
-            is_decimal = (
+            is_decimal = (  # 3．5
                 text[stop] == "．"
                 and text[stop - 1 : stop].isdigit()
                 and after.isdigit()
@@ -116,46 +119,47 @@ def _bounds(text: str) -> Iterator[tuple[int, int]]:
     yield begin, len(text)
 
 
-def _ends(
-    text: str, first: int, begin: int, end: int, stops: str, following: str | None
+def _ends_sentence(
+    text: str, first: int, stop: int, end: int, stops: str, following: str | None
 ) -> bool:
-    """Whether sentence terminators end a sentence.
+    """Whether sentence terminators that are not full-width end a sentence.
 
     Args:
       text: that has the sentence.
       first: where the sentence begins.
-      begin: where the terminators begin.
+      stop: where the terminators begin.
       end: where they end, with closing quotes and brackets.
       stops: the terminators.
       following: the first character behind the spaces that follow; None if no space follows.
     """
-    if following is None:
+    if following is None:  # without a space only ! and ? before Chinese or Japanese
         return text[end - 1] in "!?" and _WIDE_LETTER.match(text, end) is not None
     if following.islower() or following in _NEVER_FIRST:
         return False
-    return stops != "." or not _is_abbreviation(text, first, begin, following)
+    return stops != "." or not _is_abbreviation(text, first, stop, following)
 
 
 def _is_abbreviation(text: str, first: int, stop: int, following: str) -> bool:
-    """Whether the full stop at `stop`, in the sentence from `first` on, belongs to its word.
-    following: the first character behind it that is no space."""
-    is_number = (
-        stop - first < _LONGEST_WORD
-        and _NUMBER.match(text, first, stop + 1) is not None
-    )
+    """Whether a full stop belongs to the word or number before it, and so ends no sentence.
+
+    Args:
+      text: that has the sentence.
+      first: where the sentence begins.
+      stop: where the full stop is.
+      following: the first character behind it that is no space.
+    """
+    # A number, or a single letter, that is all of the sentence, as in a list.
+    if stop - first < _LONGEST_WORD and _NUMBER.match(text, first, stop + 1):
+        return True
     before = text[max(first, stop - _LONGEST_WORD) : stop]
     before = before.replace("-", " ").replace("—", " ")
-    if is_number or not before or before[-1].isspace():
-        return is_number
+    if not before or before[-1].isspace():  # a full stop by itself
+        return False
     word = before.split()[-1].lstrip(_OPENERS)
-    if len(word) == 1 and word.isupper():
+    if len(word) == 1 and word.isupper():  # an initial
         return word != "I"
-    return (
-        word in _BEFORE_NAMES
-        or word.isupper()
-        and word.capitalize() in _BEFORE_NAMES
-        or following.isdigit()
-        and word.lower() in _BEFORE_DIGITS
-        or "." in word
-        and _DOTTED.fullmatch(word) is not None
-    )
+    if word in _BEFORE_NAMES or (word.isupper() and word.capitalize() in _BEFORE_NAMES):
+        return True
+    if following.isdigit() and word.lower() in _BEFORE_DIGITS:
+        return True
+    return _DOTTED.fullmatch(word) is not None  # U.S

@@ -49,16 +49,17 @@ ID_BITS = SENTENCE - 1
 
 @dataclasses.dataclass(frozen=True)
 class StreamPlan:
-    """`parts` parts of `part_len` tokens; each gives one stream, or one forward and one backward.
+    """How the text is divided into streams: it has `parts` parts of `part_len` tokens; each gives
+    one stream, or one forward and one backward.
 
     With both directions, stream 2i reads part i forward and stream 2i + 1 backward, so that any run
     of an even number of streams is balanced. Every stream has `sequences` sequences in each pass.
     """
 
     num_streams: int
-    directions: int  # 1 or 2
-    part_len: int
-    sequences: int
+    directions: int  # 2: streams are forward and backward in turn; 1: all forward
+    part_len: int  # [tokens]
+    sequences: int  # of a stream in each pass
 
     @property
     def parts(self) -> int:
@@ -66,32 +67,37 @@ class StreamPlan:
         return self.num_streams // self.directions
 
     def direction(self, stream: int) -> int:
-        """FORWARD or BACKWARD, that of the stream of this number."""
+        """FORWARD or BACKWARD, that of the stream of this number, from 0."""
         return stream % self.directions
 
 
 def plan_streams(num_tokens: int, settings: CorpusSettings) -> StreamPlan:
-    """Returns the `StreamPlan` for a corpus; `num_streams` 0 chooses a power of two: the largest
-    one of up to `MOST_STREAMS` that has `FEWEST_SEQUENCES` a stream."""
-    text_len = settings.seq_len - SEQUENCE_SPECIAL_TOKENS
+    """Returns the `StreamPlan` of a corpus of `num_tokens`; a UserError if it is too short.
+
+    If `settings.num_streams` is 0, the number is a power of two: the largest one of up to
+    `MOST_STREAMS` with which a stream has `FEWEST_SEQUENCES` sequences.
+    """
+    text_len = settings.seq_len - SEQUENCE_SPECIAL_TOKENS  # [tokens] of a sequence
     directions = 1 + settings.bi_data
-    streams = settings.num_streams or MOST_STREAMS
+    num_streams = settings.num_streams or MOST_STREAMS
     while True:
         # Each sequence advances by `reuse_len` and reads Q - 3 tokens. Example: in 10 tokens, with
         # Q - 3 = 6 and a reuse_len of 2, sequences begin at 0, 2 and 4.
-        parts = streams // directions
+        parts = num_streams // directions
         part_len = num_tokens // parts
         sequences = max(0, (part_len - text_len) // settings.reuse_len + 1)
         if settings.num_streams or sequences >= FEWEST_SEQUENCES or parts == 1:
             break
-        streams //= 2
+        num_streams //= 2
     if not sequences:
         found = f"{num_tokens} tokens"
-        expected = f"at least {parts * text_len} for num_streams={streams} with seq_len"
-        expected += f"={settings.seq_len}"
+        expected = (
+            f"at least {parts * text_len} for num_streams={num_streams} with seq_len"
+            f"={settings.seq_len}"
+        )
         remedy = "more text, or lower --num_streams or --seq_len"
         raise wrong("the text", found, expected, remedy)
-    return StreamPlan(streams, directions, part_len, sequences)
+    return StreamPlan(num_streams, directions, part_len, sequences)
 
 
 # Blocks and passes.
@@ -105,8 +111,9 @@ class TextOfPass:
     is bounded by blocks, too.
 
     Args:
-      read_chunk: tokens [begin, end) of a chunk, by (chunk, begin, end).
-      chunk_sizes: tokens of each chunk.
+      read_chunk: a function of (index of a chunk, begin, end) that returns the tokens [begin, end)
+        of the chunk, uint32.
+      chunk_sizes: the number of tokens of each chunk.
       seed: of the order.
       number: of the pass, from 0.
     """
@@ -119,50 +126,56 @@ class TextOfPass:
         number: int,
     ) -> None:
         self._read_chunk = read_chunk
-        self._chunk_ends = np.cumsum(chunk_sizes)  # int64, in the text
+        # Where chunks begin and end in the text: int64 [chunks].
+        self._chunk_ends = np.cumsum(chunk_sizes)
         self._chunk_begins = self._chunk_ends - np.asarray(chunk_sizes)
         self._seed, self.number = seed, number
-        # The order of the blocks, and where they begin and end in that order: int64 [blocks]. For
-        # the passes from 1 on; `read` does not use them in pass 0.
-        self._total = int(self._chunk_ends[-1])
+        # The numbers of the blocks in the order of the pass, and where they begin and end in that
+        # order: int64 [blocks]. For the passes from 1 on; `read` does not use them in pass 0.
+        self._num_tokens = int(self._chunk_ends[-1])
         rng = np.random.default_rng([seed, number, 0])
-        self._order = rng.permutation(-(-self._total // BLOCK_TOKENS))
-        sizes = np.minimum(BLOCK_TOKENS, self._total - BLOCK_TOKENS * self._order)
-        self._ends = np.cumsum(sizes)
-        self._begins = self._ends - sizes
+        self._blocks = rng.permutation(-(-self._num_tokens // BLOCK_TOKENS))
+        # The last block of the text may be shorter.
+        remaining = self._num_tokens - BLOCK_TOKENS * self._blocks
+        sizes = np.minimum(BLOCK_TOKENS, remaining)
+        self._block_ends = np.cumsum(sizes)
+        self._block_begins = self._block_ends - sizes
 
-    def read(self, low: int, high: int) -> np.ndarray:
-        """Tokens [low, high) in the order of the pass."""
+    def read(self, begin: int, end: int) -> np.ndarray:
+        """Returns the tokens [begin, end) in the order of the pass, uint32."""
         if not self.number:
-            return self._load(low, high)
-        # All blocks that overlap [low, high) are loaded, then cut.
-        is_read = (self._begins < high) & (self._ends > low)
-        tokens = []
-        for block in self._order[is_read].tolist():
-            begin = BLOCK_TOKENS * block
-            in_order = self._load(begin, min(begin + BLOCK_TOKENS, self._total))
+            return self._read_text(begin, end)
+        # All blocks that overlap [begin, end) are loaded, then cut.
+        is_read = (self._block_begins < end) & (self._block_ends > begin)
+        shuffled = []
+        for block in self._blocks[is_read].tolist():
+            first = BLOCK_TOKENS * block
+            tokens = self._read_text(first, min(first + BLOCK_TOKENS, self._num_tokens))
             # From 1 on: NumPy fills seeds with zeros, and without a fourth number the seed is that
             # of the order of the blocks.
             rng = np.random.default_rng([self._seed, self.number, 0, 1 + block])
-            tokens.append(shuffle_documents(in_order, rng))
-        shift = int(self._begins[is_read][0])
-        return np.concatenate(tokens)[low - shift : high - shift]
+            shuffled.append(shuffle_documents(tokens, rng))
+        # The blocks are neighbours in the order of the pass; the first one begins at `shift`.
+        shift = int(self._block_begins[is_read][0])
+        return np.concatenate(shuffled)[begin - shift : end - shift]
 
-    def _load(self, begin: int, end: int) -> np.ndarray:
-        """Tokens [begin, end) of the text, from the chunks that have some of them."""
-        # The part of each chunk: its tokens [first, behind).
-        first = np.maximum(begin - self._chunk_begins, 0)
-        behind = np.minimum(end, self._chunk_ends) - self._chunk_begins
+    def _read_text(self, begin: int, end: int) -> np.ndarray:
+        """Returns the tokens [begin, end) of the text, from the chunks that have some of them."""
+        # The part of each chunk, in the chunk: int64 [chunks]. Begin >= end: none.
+        begins = np.maximum(begin - self._chunk_begins, 0)
+        ends = np.minimum(end, self._chunk_ends) - self._chunk_begins
         parts = []
-        for chunk in np.flatnonzero(first < behind).tolist():
-            part = self._read_chunk(chunk, int(first[chunk]), int(behind[chunk]))
+        for chunk in np.flatnonzero(begins < ends).tolist():
+            part = self._read_chunk(chunk, int(begins[chunk]), int(ends[chunk]))
             parts.append(part)
         return np.concatenate(parts)
 
 
 def shuffle_documents(tokens: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Returns `tokens` with its documents in random order."""
-    # The first document may have begun before.
+    """Returns `tokens`, uint32 with the bit DOCUMENT where documents begin, with its documents in
+    random order."""
+    # From the second token on: what is before the first mark is the rest of a document, and counts
+    # as one.
     begins_of_others = np.flatnonzero(tokens[1:] >= DOCUMENT) + 1
     documents = np.split(tokens, begins_of_others)
     return np.concatenate([documents[i] for i in rng.permutation(len(documents))])
@@ -178,7 +191,16 @@ DirectedTokens = collections.namedtuple("DirectedTokens", "ids sentences words")
 
 
 def read(tokens: np.ndarray, direction: int, tokenizer: Tokenizer) -> DirectedTokens:
-    """Returns the `DirectedTokens` of `tokens`, uint32 [T], in a direction."""
+    """Returns the `DirectedTokens` of `tokens`: their ids int32 [T], the positions at which
+    sentences begin, int64 [N], and whether a word begins at each token, bool [T], as they are read
+    in a direction.
+
+    Args:
+      tokens: uint32 [T]; the bits SENTENCE and DOCUMENT say where sentences and documents begin;
+        each document begins with a sentence.
+      direction: FORWARD or BACKWARD.
+      tokenizer: that of the ids.
+    """
     ids = (tokens & ID_BITS).astype(np.int32)
     sentences = np.flatnonzero(tokens >= SENTENCE)
     # Words begin at pieces that carry the mark of a word, at the beginning of a sentence, at
@@ -194,7 +216,7 @@ def read(tokens: np.ndarray, direction: int, tokenizer: Tokenizer) -> DirectedTo
     last = np.append(sentences[1:], len(ids)) - 1  # [N]
     is_last_piece = np.append(words[1:], True)  # [T]
     begins = (len(ids) - 1 - last)[::-1]
-    # Copies, as `columns` reads both many times.
+    # Copies are contiguous, as `columns` reads both many times.
     return DirectedTokens(ids[::-1].copy(), begins, is_last_piece[::-1].copy())
 
 
@@ -211,30 +233,41 @@ def sample_segments(
     reuse_len: int,
     rng: np.random.Generator,
 ) -> Segments:
-    """Samples the `Segments` of W sequences, which begin at `begins`, int64 [W], in the reading."""
-    both = seq_len - reuse_len - SEQUENCE_SPECIAL_TOKENS  # G
-    a_begin, end = begins + reuse_len, begins + reuse_len + both
-    where_a, where_b, which = rng.random((3, len(begins)))  # [W] each
+    """Samples the `Segments` of W sequences: for each the number of tokens of A, where B begins in
+    the reading, and the label, 1 if B continues A, otherwise 0; int64 [W] each.
 
-    # A follows the reused part, and ends at a sentence boundary, or anywhere if there is none.
-    low = np.searchsorted(reading.sentences, a_begin, "right")  # [W], sentences
-    count = np.searchsorted(reading.sentences, end, "left") - low  # [W], within reach
-    anywhere = 1 + (where_a * (both - 1)).astype(np.int64)  # [W], tokens
-    chosen = low + (where_a * count).astype(np.int64)
-    boundary = _select(reading.sentences, chosen)  # [W]
-    a_len = np.where(count > 0, boundary - a_begin, anywhere)  # [W]
+    Args:
+      reading: the text in the direction of the stream.
+      begins: int64 [W], where the sequences begin in the reading.
+      seq_len: Q.
+      reuse_len: tokens before A.
+      rng: the random numbers.
+    """
+    ab_len = seq_len - reuse_len - SEQUENCE_SPECIAL_TOKENS  # G
+    a_begin, end = begins + reuse_len, begins + reuse_len + ab_len
+    for_a, for_b, for_label = rng.random((3, len(begins)))  # in [0, 1), [W] each
+
+    # A follows the reused part, and ends where a sentence begins, or anywhere if none does. A and B
+    # have a token at least. The sentences after the first token of A and before the end of B are
+    # those of the indices from `first_end` on, `num_ends` of them.
+    first_end = np.searchsorted(reading.sentences, a_begin, "right")  # [W]
+    num_ends = np.searchsorted(reading.sentences, end, "left") - first_end  # [W]
+    chosen = first_end + (for_a * num_ends).astype(np.int64)
+    a_end = _take(reading.sentences, chosen)  # [W], where num_ends > 0
+    any_len = 1 + (for_a * (ab_len - 1)).astype(np.int64)  # [W], 1 to G - 1
+    a_len = np.where(num_ends > 0, a_end - a_begin, any_len)  # [W]
 
     # With probability 1/2 B continues A. Otherwise it begins at a sentence elsewhere in the reading
     # and overlaps neither the sequence's text nor A's continuation; if no such sentence exists it
     # begins anywhere else, and if that is impossible, too, it continues A.
-    outside = (begins, end, len(reading.ids), both - a_len, where_b)
-    elsewhere = _sample_outside(reading.sentences, *outside)
+    outside = (begins, end, len(reading.ids), ab_len - a_len, for_b)
+    elsewhere = _sample_outside(reading.sentences, *outside)  # [W], -1: impossible
     if (elsewhere < 0).any():
         anywhere = _sample_outside(np.arange(len(reading.ids)), *outside)
         elsewhere = np.where(elsewhere < 0, anywhere, elsewhere)
-    label = (which < 0.5) | (elsewhere < 0)  # [W]
-    b_begin = np.where(label, a_begin + a_len, elsewhere)
-    return Segments(a_len, b_begin, label.astype(np.int64))
+    continues_a = (for_label < 0.5) | (elsewhere < 0)  # [W]
+    b_begin = np.where(continues_a, a_begin + a_len, elsewhere)  # [W]
+    return Segments(a_len, b_begin, continues_a.astype(np.int64))
 
 
 def _sample_outside(
@@ -245,34 +278,38 @@ def _sample_outside(
     b_len: np.ndarray,
     uniform: np.ndarray,
 ) -> np.ndarray:
-    """Samples one of `starts`, ascending, at which `b_len` of `size` tokens fit outside of [begins,
-    ends), for each sequence [W]; -1 where there is none.
+    """Samples for each sequence the position at which its segment B begins, outside of its own
+    text: int64 [W], -1 where B fits nowhere.
 
-    The starts that fit before the sequence, then those that fit after it, are numbered, and one of
-    these indices is sampled: exact and without rejection.
+    B has `b_len` tokens and begins at one of `starts`; all of these at which it ends before the
+    sequence, or at which it begins after it and ends within the text, are equally likely. They are
+    numbered, and one of the numbers is sampled: exact and without rejection.
 
-    Ten tokens with sentences at 0, 3, 6 and 8, a sequence from 3 to 6, B of 2 tokens: 1 sentence
-    fits before it, and after it the sentences from index 2 on, 2 of them. The indices 0, 1, 2 are
-    the sentences 0, 2, 3, at positions 0, 6, 8.
+    Ten tokens with sentences at 0, 3, 6 and 8, a sequence from 3 to 6, B of 2 tokens: B fits before
+    the sequence at 1 sentence, and after it at 2, those from index 2 on. The numbers 0, 1, 2 are
+    the sentences of index 0, 2, 3, at positions 0, 6, 8.
 
     Args:
-      starts: int64 [N], positions.
-      begins, ends: int64 [W], of the sequences.
-      size: tokens that there are.
-      b_len: int64 [W], tokens of B.
+      starts: int64 [N], positions in ascending order.
+      begins, ends: int64 [W], the positions [begin, end) of the sequences.
+      size: the number of tokens of the text.
+      b_len: int64 [W], the number of tokens of B.
       uniform: [W] in [0, 1), random numbers that decide.
     """
-    end_before = np.searchsorted(starts, begins - b_len, "right")
-    first = np.searchsorted(starts, ends, "left")
-    end = np.searchsorted(starts, size - b_len, "right")
-    count = end_before + np.maximum(end - first, 0)  # [W]
-    index = (uniform * count).astype(np.int64)
-    number = np.where(index < end_before, index, index - end_before + first)
-    return np.where(count > 0, _select(starts, number), -1)
+    # Indices in `starts`: B fits at [0, num_before) and at [first_after, end_after).
+    num_before = np.searchsorted(starts, begins - b_len, "right")
+    first_after = np.searchsorted(starts, ends, "left")
+    end_after = np.searchsorted(starts, size - b_len, "right")
+    count = num_before + np.maximum(end_after - first_after, 0)  # [W]
+    number = (uniform * count).astype(np.int64)
+    after = number - num_before + first_after
+    index = np.where(number < num_before, number, after)
+    return np.where(count > 0, _take(starts, index), -1)
 
 
-def _select(values: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """`values[index]`; what is found at indices out of range is discarded by the caller."""
+def _take(values: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """`values[index]`, [W]; where the index is out of range any value, which the caller discards.
+    `values` may be empty."""
     return np.append(values, 0).take(index, mode="clip")
 
 
@@ -291,48 +328,59 @@ def cells(
     settings: CorpusSettings,
     tokenizer: Tokenizer,
 ) -> Iterator[Cell]:
-    """Yields the sequences of one stream in one pass, in order, as `Cell`s; stream: its number in
-    the plan."""
+    """Yields the sequences of one stream in one pass, in order, as `Cell`s of some sequences.
+
+    Args:
+      text: of the pass.
+      plan: of all streams.
+      stream: its number in the plan, from 0.
+      settings: `seq_len`, `reuse_len` and `seed` are read.
+      tokenizer: that of the text.
+    """
     # Cells bound the memory. Segment B of a sequence is sampled from the sequence's cell, which is
     # the complete part unless that has more than `CELL_TOKENS` tokens.
     seq_len, reuse_len = settings.seq_len, settings.reuse_len
     text_len = seq_len - SEQUENCE_SPECIAL_TOKENS
     direction = plan.direction(stream)
-    begin = stream // plan.directions * plan.part_len
+    part_begin = stream // plan.directions * plan.part_len  # in the text
     # The cells are about equally long: a short last one would have little text to sample B from.
-    count = -(-plan.sequences * reuse_len // CELL_TOKENS)
-    edges = np.linspace(0, plan.sequences, count + 1).astype(np.int64).tolist()
-    for cell, (first, last) in enumerate(zip(edges[:-1], edges[1:])):
+    num_cells = -(-plan.sequences * reuse_len // CELL_TOKENS)
+    # Cell i has the sequences from edges[i] to before edges[i + 1].
+    edges = np.linspace(0, plan.sequences, num_cells + 1).astype(np.int64).tolist()
+    for cell, (first, end) in enumerate(zip(edges[:-1], edges[1:])):
+        # The tokens [low, high) of the part, counted in the direction of the stream.
         low = first * reuse_len
-        high = (last - 1) * reuse_len + text_len
-        # the last cell also has the part's tokens after its sequences
-        if last == plan.sequences:
+        high = (end - 1) * reuse_len + text_len
+        # The last cell has also the tokens after its sequences.
+        if end == plan.sequences:
             high = plan.part_len
-        if direction == BACKWARD:
+        if direction == BACKWARD:  # counted from the end of the part
             low, high = plan.part_len - high, plan.part_len - low
-        tokens = text.read(begin + low, begin + high)
+        tokens = text.read(part_begin + low, part_begin + high)
         reading = read(tokens, direction, tokenizer)
-        begins = reuse_len * np.arange(last - first)
+        begins = reuse_len * np.arange(end - first)
         # The samples depend on these numbers alone, not on what was sampled before.
         rng = np.random.default_rng([settings.seed, text.number, 1 + stream, cell])
         segments = sample_segments(reading, begins, seq_len, reuse_len, rng)
-        yield Cell(reading, begins, segments, direction, not cell)
+        yield Cell(reading, begins, segments, direction, starts_stream=cell == 0)
 
 
 def columns(
     cell: Cell, seq_len: int, reuse_len: int, tokenizer: Tokenizer
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yields the sequences of a cell, some at a time, as columns of
-    `record_files.pretraining_features`."""
+    """Yields the records of the sequences of a cell, some sequences at a time: each feature of
+    `record_files.pretraining_features` by its name, for W sequences: integers or bool [W,Q], or
+    [W,1] where a sequence has one number."""
     position = np.arange(seq_len)
     for low in range(0, len(cell.begins), _ENCODED_SEQUENCES):
         some = slice(low, low + _ENCODED_SEQUENCES)
         begins = cell.begins[some, None]  # [W,1]
         a_len, b_begin, label = [column[some, None] for column in cell.segments]
-        sep = reuse_len + a_len  # where A's <sep> is
-        is_b = position > sep  # [W,Q], with both tokens behind B
-        # Where the tokens are in the cell; what is found at special tokens is replaced.
-        place = position + np.where(is_b, b_begin - sep - 1, begins)  # [W,Q]
+        sep = reuse_len + a_len  # [W,1], where A's <sep> is
+        is_b = position > sep  # [W,Q], with <sep> and <cls> behind B
+        # Where the tokens are in the reading: B's first token, at sep + 1, is at b_begin. What is
+        # read at special tokens, maybe outside of the reading, is replaced.
+        place = position + np.where(is_b, b_begin - (sep + 1), begins)  # [W,Q]
         ids = cell.reading.ids.take(place, mode="clip")
         np.put_along_axis(ids, sep, tokenizer.sep_id, axis=1)
         ids[:, -2:] = tokenizer.sep_id, tokenizer.cls_id
@@ -341,13 +389,13 @@ def columns(
         words[:, [0, reuse_len, -2, -1]] = True
         np.put_along_axis(words, sep, True, axis=1)
         np.put_along_axis(words, sep + 1, True, axis=1)
-        segments = is_b.astype(np.uint8)
-        segments[:, -1] = 2
+        segment_ids = is_b.astype(np.uint8)
+        segment_ids[:, -1] = 2  # <cls>
         starts_stream = np.zeros_like(label)
         starts_stream[0] = cell.starts_stream and low == 0
         yield {
             "input": ids,
-            "seg_id": segments,
+            "seg_id": segment_ids,
             "word_start": words,
             "label": label,
             "direction": np.full_like(label, cell.direction),

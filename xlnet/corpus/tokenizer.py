@@ -32,7 +32,7 @@ _CONTROL_SYMBOLS = (*_REQUIRED, "<pad>", "<mask>")
 SPIECE_NAME = "spiece.model"  # the model's name in the directory of a checkpoint
 _CLEANING = ("uncased", "keep_accents")  # neither for the released models
 
-# The ids of N texts, text after text, int32 [T], and how many each has, int64 [N].
+# (ids, lengths): the ids of N texts, text after text, int32 [T], and how many each has, int64 [N].
 Encoded = tuple[np.ndarray, np.ndarray]
 
 
@@ -124,20 +124,21 @@ class Tokenizer:
         files.require_file(path, "SentencePiece model")
         self.path, self.sha256 = path, files.sha256(path)
         self.model_bytes, self._model, self.marks_first_word = _read_model(path)
-        self._models = {self.marks_first_word: self._model}
+        self._models = {self.marks_first_word: self._model}  # see `_model_with`
+        # How text is cleaned: the description decides; without one the arguments do, or False. The
+        # names in _CLEANING are those of the arguments.
         cleaning = _read_cleaning(path, self.sha256)
-        for name, given in zip(_CLEANING, (uncased, keep_accents)):
-            if given is None:
-                cleaning.setdefault(name, False)
-            elif cleaning.setdefault(name, given) != given:
-                expected = f"{cleaning[name]}, as {description_path(path)} says"
-                raise wrong(name, given, expected)
+        for name, argument in zip(_CLEANING, (uncased, keep_accents)):
+            described = cleaning.setdefault(name, argument or False)
+            if argument not in (None, described):
+                expected = f"{described}, as {description_path(path)} says"
+                raise wrong(name, argument, expected)
         self.uncased, self.keep_accents = cleaning["uncased"], cleaning["keep_accents"]
 
         # Special pieces, by name.
         self.vocab_size = self._model.vocab_size()
         every_id = range(self.vocab_size)
-        self._pieces = self._model.id_to_piece(list(every_id))
+        self._pieces = self._model.id_to_piece(list(every_id))  # by id
         ids = {piece: id for id, piece in enumerate(self._pieces)}
         missing = [name for name in _REQUIRED if name not in ids]
         if missing:
@@ -145,6 +146,7 @@ class Tokenizer:
             expected = f"a model trained with --control_symbols={symbols}"
             raise wrong(f"SentencePiece model {path}", found, expected)
         self.unk_id = self._model.unk_id()
+        # In the order of _REQUIRED.
         self.cls_id, self.sep_id, self.eod_id = [ids[name] for name in _REQUIRED]
         self.mask_id, self.eop_id = ids.get("<mask>"), ids.get("<eop>")
         self.byte_ids = tuple(filter(self._model.is_byte, every_id))
@@ -154,73 +156,76 @@ class Tokenizer:
         for name in _REQUIRED + _OPTIONAL:
             if name in ids:
                 self.is_special[ids[name]] = True
-                self.stands_alone[ids[name]] |= name not in ("<pad>", "<mask>")
+                if name not in ("<pad>", "<mask>"):
+                    self.stands_alone[ids[name]] = True
 
-        # Properties of pieces, and what the rule for commas makes of them.
+        # Properties of all pieces, and what the rule for commas makes of them.
         self.is_word_start = self.is_special.copy()
         self.is_legacy_word_start = np.zeros(self.vocab_size, bool)
         self.ids_without_mark = np.full(self.vocab_size, -1, np.int32)
         self.split_ids = {}
         for id, piece in enumerate(self._pieces):
             self.is_word_start[id] |= begins_word(piece)
-            # A piece after a space, one mark of ASCII punctuation, or a name in angle brackets.
+            # A piece after a space, a name in angle brackets, or one mark of ASCII punctuation.
             is_first = piece.startswith((WORD_START, "<"))
             self.is_legacy_word_start[id] = is_first or piece in _LEGACY_PUNCTUATION
             if piece != WORD_START:
                 unmarked = piece.removeprefix(WORD_START)
                 self.ids_without_mark[id] = ids.get(unmarked, id)
             if ends_in_digit_comma(piece):
+                # By the model that marks the first word, as for the released vocabulary.
                 parts = _split_digit_comma(self._model_with(True), piece)
                 self.split_ids[id] = self._model.piece_to_id(parts)
-        self._is_split = np.isin(every_id, list(self.split_ids))
+        self._is_split = np.isin(every_id, list(self.split_ids))  # bool [V]
 
     def ids(self, text: str) -> list[int]:
         """Returns the ids of `text`."""
         return self.encode_to_array([text])[0].tolist()
 
     def encode_lines(self, lines: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of each text."""
+        """Returns a list of ids for each text."""
         return _as_lists(*self.encode_to_array(lines))
 
     def encode_to_array(
         self, lines: Sequence[str], has_prefix: bool | None = None
     ) -> Encoded:
-        """The ids of N texts, text after text, int32 [T], and how many each has, int64 [N].
+        """Returns the ids of N texts, text after text, int32 [T], and how many each has, int64 [N].
 
         has_prefix: whether a space is put before each text; None: as the model does.
         """
         if has_prefix is None:
             has_prefix = self.marks_first_word
         texts = [self.clean(line) for line in lines]
-        _refuse_halves(texts)
+        _check_text(texts)
         encoded = self._model_with(has_prefix).encode(texts, num_threads=1)
         lengths = np.array(list(map(len, encoded)), np.int64)
         every_id = itertools.chain.from_iterable(encoded)
         ids = np.fromiter(every_id, np.int32, lengths.sum())
-        # The rule for commas is applied to all at once.
         return self._split_commas(ids, lengths)
 
     def encode_words(
         self, words: Sequence[str], after_space: Sequence[bool]
     ) -> list[list[int]]:
-        """Returns the ids, one or more, of W words, each encoded by itself.
+        """Returns the ids, one or more, of each of some words, encoded by itself.
 
-        A word that follows a space is encoded with the mark of one, any other word without; a word
-        that cleaning removes is <unk>.
+        A word that follows a space (`after_space`, of each word) is encoded with the mark of one,
+        any other word without; a word that cleaning removes is <unk>.
         """
         # The ids of words between spaces are those of the text, as no piece of a released
         # vocabulary crosses a space.
-        found = [[self.unk_id]] * len(words)
-        for is_spaced in (True, False):
-            indices = np.flatnonzero(np.equal(after_space, is_spaced)).tolist()
+        word_ids = [[self.unk_id]] * len(words)
+        for has_prefix in (True, False):
+            indices = np.flatnonzero(np.equal(after_space, has_prefix)).tolist()
             some = [words[index] for index in indices]
-            encoded = _as_lists(*self.encode_to_array(some, is_spaced))
+            encoded = _as_lists(*self.encode_to_array(some, has_prefix))
             for index, ids in zip(indices, encoded):
-                found[index] = ids or found[index]
-        return found
+                if ids:
+                    word_ids[index] = ids
+        return word_ids
 
     def _model_with(self, has_prefix: bool) -> sentencepiece.SentencePieceProcessor:
-        """The model that puts a space before each text, or none; made when it is first needed."""
+        """The model that puts a space before each text, or, without `has_prefix`, none; made when
+        it is first needed, as it takes memory."""
         if has_prefix not in self._models:
             # Protocol buffers merge concatenated messages, so a few bytes behind the model change
             # one field: normalizer_spec.add_dummy_prefix.
@@ -234,27 +239,31 @@ class Tokenizer:
         return preprocess_text(text, lower=self.uncased, keep_accents=self.keep_accents)
 
     def spans(self, cleaned: str) -> Iterator[tuple[int, int, int]]:
-        """Yields (id, begin, end) of each piece of a cleaned text: it is `cleaned[begin:end]`, with
-        the spaces around it. Of several pieces of one character the last one has it."""
-        _refuse_halves([cleaned])
+        """Yields (id, begin, end) of each piece of a text that `clean` has returned: the piece is
+        `cleaned[begin:end]`, with the spaces around it. Of several pieces of one character the last
+        one has it, and the others are empty."""
+        _check_text([cleaned])
         for piece in self._model.encode(cleaned, out_type="immutable_proto").pieces:
             parts = self.split_ids.get(piece.id)
             if parts is None:
                 yield piece.id, piece.begin, piece.end
                 continue
-            # The comma is the last character, and the digits before it divide the others.
+            # The rule for commas: the comma is the last character; the other parts have the
+            # characters before it, each as many as it has letters, and a space for its mark.
             begin = piece.begin
             for id in parts[:-1]:
                 part = self._pieces[id]
                 end = begin + len(part.lstrip(WORD_START))
-                end += part.startswith(WORD_START) and cleaned[begin : begin + 1] == " "
+                if part.startswith(WORD_START) and cleaned[begin : begin + 1] == " ":
+                    end += 1
+                # Normalization may have made more letters than the text has characters.
                 end = min(end, piece.end - 1)
                 yield id, begin, end
                 begin = end
             yield parts[-1], piece.end - 1, piece.end
 
     def save(self, path: str) -> None:
-        """Copies the model and its description to `path`."""
+        """Copies the model file to `path`, and writes its description next to it."""
         describe(path, self.sha256, self.uncased, self.keep_accents)
         files.copy(self.path, path)
 
@@ -267,27 +276,33 @@ class Tokenizer:
         return self._model.decode([int(id) for id in ids])
 
     def _split_commas(self, ids: np.ndarray, lengths: np.ndarray) -> Encoded:
-        """The rule for commas after digits, on the arrays of `encode_to_array`."""
+        """Applies the rule for commas after digits to the ids of N texts, int32 [T], which it
+        changes, and the number of each text's ids, int64 [N]; returns both."""
         # Example: in the ids 5 8 6 8 7, 8 is the piece "▁2010,", which becomes the two pieces 3 4.
         # The first part replaces it, which gives 5 3 6 3 7, and the others are put behind it: 5 3 4
-        # 6 3 4 7. Their line gets longer by the number of parts less one.
-        where = np.flatnonzero(self._is_split[ids])
-        line = np.searchsorted(np.cumsum(lengths), where, "right")
-        places: list[int] = []
+        # 6 3 4 7. Their text gets longer by the number of parts less one.
+        indices = np.flatnonzero(self._is_split[ids])
+        # The text of each: the first that ends behind the index.
+        texts = np.searchsorted(np.cumsum(lengths), indices, "right")
+        places: list[int] = []  # where the others are inserted
         others: list[int] = []
-        for place, of_line in zip(where.tolist(), line.tolist()):
-            first, *rest = self.split_ids[int(ids[place])]
-            ids[place] = first
-            places += [place + 1] * len(rest)
+        for index, text in zip(indices.tolist(), texts.tolist()):
+            first, *rest = self.split_ids[int(ids[index])]
+            ids[index] = first
+            places += [index + 1] * len(rest)
             others += rest
-            lengths[of_line] += len(rest)
-        return np.insert(ids, places, others) if others else ids, lengths
+            lengths[text] += len(rest)
+        if others:
+            ids = np.insert(ids, places, others)
+        return ids, lengths
 
 
 def _as_lists(ids: np.ndarray, lengths: np.ndarray) -> list[list[int]]:
-    """The ids of each text."""
+    """The ids of each of N texts, from those of all of them, int [T], and the number of each text's
+    ids, int [N]."""
     every_id, ends = ids.tolist(), np.cumsum(lengths).tolist()
-    return [every_id[begin:end] for begin, end in zip([0] + ends, ends)]
+    begins = [0, *ends]
+    return [every_id[begin:end] for begin, end in zip(begins, ends)]
 
 
 def _read_model(path: str) -> tuple[bytes, sentencepiece.SentencePieceProcessor, bool]:
@@ -300,17 +315,17 @@ def _read_model(path: str) -> tuple[bytes, sentencepiece.SentencePieceProcessor,
     with open(path, "rb") as f:
         content = f.read()
     try:
-        description = ModelProto.FromString(content)
-        if not description.pieces:
-            raise RuntimeError("an empty file")
+        proto = ModelProto.FromString(content)
+        if not proto.pieces:  # an empty file is a valid message
+            raise RuntimeError
         model = sentencepiece.SentencePieceProcessor(model_proto=content)
     except (DecodeError, RuntimeError):
         raise wrong(where, "no SentencePiece model", "one") from None
     # The mark before a piece tells where words begin, for masks, tags and answers.
-    if description.trainer_spec.treat_whitespace_as_suffix:
+    if proto.trainer_spec.treat_whitespace_as_suffix:
         found = "marks at the ends of words (treat_whitespace_as_suffix)"
         raise wrong(where, found, "a model that marks where words begin")
-    return content, model, description.normalizer_spec.add_dummy_prefix
+    return content, model, proto.normalizer_spec.add_dummy_prefix
 
 
 def ends_in_digit_comma(piece: str) -> bool:
@@ -323,24 +338,28 @@ def _split_digit_comma(
 ) -> list[str]:
     """The pieces of the digits, then the comma: "▁2010," to ["▁2010", ","]."""
     # The digits are encoded as a text, and so get the mark of a word; it is removed again if the
-    # piece had none.
-    pieces = model.encode(piece[:-1].replace(WORD_START, ""), out_type=str)
-    if not piece.startswith(WORD_START) and pieces and pieces[0].startswith(WORD_START):
-        pieces[:1] = [pieces[0][1:]] if len(pieces[0]) > 1 else []
+    # piece had none, and with it a piece that has nothing else.
+    digits = piece[:-1].replace(WORD_START, "")
+    pieces = model.encode(digits, out_type=str)
+    if pieces and not piece.startswith(WORD_START):
+        without_mark = pieces[0].removeprefix(WORD_START)
+        pieces[:1] = [without_mark] if without_mark else []
     return pieces + [","]
 
 
 def encode_ids(
     sp_model: sentencepiece.SentencePieceProcessor, text: str, sample: bool = False
 ) -> list[int]:
-    """The ids of a text that `preprocess_text` has cleaned, with commas after digits separate; as
-    in the original implementation.
+    """Returns the ids of a text that `preprocess_text` has cleaned, with commas after digits
+    separate; as in the original implementation.
 
     Args:
       sp_model: a loaded SentencePiece model.
-      sample: take one of the 64 best segmentations (subword regularization).
+      text: the cleaned text.
+      sample: take one of the 64 best segmentations, at random (subword regularization).
     """
     if sample:
+        # 0.1: the inverse temperature, the smaller the more random.
         pieces = sp_model.sample_encode_as_pieces(text, 64, 0.1)
     else:
         pieces = sp_model.encode(text, out_type=str)
@@ -387,8 +406,8 @@ def is_punctuation(piece: str) -> bool:
     """Whether a piece has only punctuation and symbols (categories P and S of Unicode)."""
     # Such a piece is a word by itself, so that a full stop is not always predicted together with
     # the word before it. Apostrophes are not, as they are parts of words (don't, l'eau).
-    text = piece[piece.startswith(WORD_START) :]
-    if all(c in _APOSTROPHES for c in text):
+    text = piece.removeprefix(WORD_START)
+    if all(c in _APOSTROPHES for c in text):  # also of no characters
         return False
     return all(unicodedata.category(c)[0] in "PS" for c in text)
 
@@ -403,8 +422,9 @@ def description_path(path: str) -> str:
 
 
 def describe(path: str, sha256: str, uncased: bool, keep_accents: bool) -> None:
-    """Writes how text is cleaned for the SentencePiece model at `path`, which is to be written
-    afterwards: without a description it would pass for a released one."""
+    """Writes the file that says how text is cleaned for the SentencePiece model at `path`, which
+    has the checksum `sha256` and is to be written afterwards: without a description it would pass
+    for a released one."""
     files.write_json(
         description_path(path),
         {"sha256": sha256, "uncased": uncased, "keep_accents": keep_accents},
@@ -412,8 +432,12 @@ def describe(path: str, sha256: str, uncased: bool, keep_accents: bool) -> None:
 
 
 def _read_cleaning(path: str, sha256: str) -> dict[str, Any]:
-    """How the description of the model at `path`, of this checksum, says that text is cleaned;
-    empty without a description."""
+    """How the description of the model at `path` says that text is cleaned: {"uncased": bool,
+    "keep_accents": bool}, or {} without a description.
+
+    Raises:
+      UserError: it does not say both, or is of another model than that of the checksum `sha256`.
+    """
     file = description_path(path)
     if not os.path.exists(file):
         return {}
@@ -426,8 +450,8 @@ def _read_cleaning(path: str, sha256: str) -> dict[str, Any]:
     return cleaning
 
 
-def _refuse_halves(texts: Iterable[str]) -> None:
-    """Raises UserError for half a surrogate pair, which is not a character."""
+def _check_text(texts: Iterable[str]) -> None:
+    """Raises UserError for a text with half a surrogate pair, which is not a character."""
     for text in texts:
         if not is_text(text):
             raise wrong("the text", f"{text!r:.80}", "no half of a character")
@@ -443,8 +467,8 @@ def is_text(text: str) -> bool:
     return True
 
 
-# Classes of characters for RE2, TensorFlow's regular expressions, of Python's Unicode data, so that
-# a graph does not depend on the version of Unicode of the process that serves it.
+# Classes of characters for RE2, TensorFlow's regular expressions. They list the characters, from
+# Python's Unicode data: a graph does not depend on the Unicode version of what serves it.
 
 # Characters of which `str.isspace` is true.
 SPACES = (
@@ -454,11 +478,12 @@ SPACES = (
 
 
 def character_class(codes: Iterable[int]) -> str:
-    """The inside of a class that holds these characters."""
-    spans: list[list[int]] = []
+    r"""What is between the brackets of an RE2 class of the characters of these code points: 97, 98
+    and 100 give `\x{61}-\x{62}\x{64}-\x{64}`."""
+    spans: list[list[int]] = []  # [first, last] of code points in a row
     for code in sorted(codes):
         if spans and spans[-1][1] == code - 1:
             spans[-1][1] = code
         else:
             spans.append([code, code])
-    return "".join("\\x{{{:x}}}-\\x{{{:x}}}".format(*tuple(span)) for span in spans)
+    return "".join(f"\\x{{{first:x}}}-\\x{{{last:x}}}" for first, last in spans)

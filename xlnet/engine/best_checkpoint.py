@@ -50,16 +50,17 @@ class BestCheckpoint:
         content = files.read_json(self._path, "evaluations")
         if content.get("metric") != metric:
             return
-        for one in content["evaluations"]:
+        for stored in content["evaluations"]:
             values = {}
-            for name, value in one.items():  # null: a number that is not finite
+            for name, value in stored.items():  # null: a number that is not finite
                 values[name] = math.nan if value is None else value
             self.evaluations.append(values)
 
     def go_back_to(self, step: int) -> bool:
-        """Drops the evaluations after `step`, from which the run resumes; whether it is one."""
-        self.evaluations = [one for one in self.evaluations if one["step"] <= step]
-        return any(one["step"] == step for one in self.evaluations)
+        """Drops the evaluations after `step`, from which the run resumes; returns whether `step`
+        itself was evaluated."""
+        self.evaluations = [past for past in self.evaluations if past["step"] <= step]
+        return any(past["step"] == step for past in self.evaluations)
 
     def replace_later(self, step: int) -> None:
         """Makes `best/` again, of the checkpoints that are there, if it has the weights of a later
@@ -69,15 +70,15 @@ class BestCheckpoint:
             return
         shutil.rmtree(directory)
         kept = dict(checkpoint.all_prefixes(self._model_dir))
-        there = [one for one in self.evaluations if one["step"] in kept]
+        there = [past for past in self.evaluations if past["step"] in kept]
         best = best_evaluation(there, self.metric, self._lower_is_better)
         if best:
             export(kept[best["step"]], directory)
 
     def add(self, step: int, result: dict[str, Any], prefix: str | None) -> None:
         """Adds an evaluation, and exports the checkpoint of `step` if it is the best so far.
-        result: values by name, the metric among them. prefix: of the checkpoint; None: it was not
-        saved."""
+        result: values by name, the metric among them. prefix: of the checkpoint; None: the initial
+        weights, of which there is none."""
         self.evaluations.append(dict(step=step, **result))
         best = self.best()
         if prefix is not None and best and best["step"] == step:
@@ -98,7 +99,7 @@ class BestCheckpoint:
         best = self.best()
         if not self.patience or not best:
             return False
-        later = [one for one in self.evaluations if one["step"] > best["step"]]
+        later = [past for past in self.evaluations if past["step"] > best["step"]]
         return len(later) >= self.patience
 
 
@@ -117,11 +118,11 @@ def best_evaluation(
     # The loss is checked, too: it may be NaN although the metric is defined.
     sign = -1 if lower_is_better else 1
     best, best_key = None, None
-    for one in evaluations:
-        loss = one.get("loss", 0)
-        key = (sign * one[metric], -loss, -one["step"])
-        if math.isfinite(one[metric] + loss) and (best_key is None or key > best_key):
-            best, best_key = one, key
+    for evaluation in evaluations:
+        value, loss = evaluation[metric], evaluation.get("loss", 0)
+        key = (sign * value, -loss, -evaluation["step"])
+        if math.isfinite(value + loss) and (best_key is None or key > best_key):
+            best, best_key = evaluation, key
     return best
 
 
@@ -136,9 +137,9 @@ def best_or_newest(model_dir: str) -> str | None:
 
 
 def export(prefix: str, directory: str) -> None:
-    """Makes `directory` hold the weights of one checkpoint of a run, in place of all others there:
-    EMA weights where the run kept them, its step, and the files next to it that are needed to use
-    them."""
+    """Makes `directory` hold the weights of the checkpoint `prefix` of a run, in place of all
+    others: EMA weights where the run kept them, the step, and copies of the files next to the
+    checkpoint that are needed to use it."""
     os.makedirs(directory, exist_ok=True)
     files.remove_unfinished(os.path.join(directory, ""))
     for name in _SIDECARS:
@@ -147,7 +148,7 @@ def export(prefix: str, directory: str) -> None:
         if os.path.exists(path):
             files.copy(path, copy)
         else:
-            files.remove([copy])
+            files.remove([copy])  # of another run
     name = os.path.basename(prefix)
     weights = checkpoint.read_weights(prefix)
     [weights["global_step"]] = checkpoint.arrays(prefix, ["global_step"])

@@ -27,10 +27,12 @@ from xlnet.support import errors, files
 #     best/                                         weights alone, see `best_checkpoint`
 
 
-# The number of updates, where steps may be skipped (fp16).
+# The variable with the number of updates, where steps may be skipped (fp16).
 UPDATES = "loss_scale/updates"
 
-_SLOT = re.compile(
+# What is no weight: slots of the optimizer, its counters, the loss scale; `adam_m` and `adam_v` are
+# of checkpoints of the original.
+_NO_WEIGHT = re.compile(
     r"/(Adam(_1)?|adam_[mv]|average)$"
     r"|^(global_step|beta[12]_power|(.*/)?loss_scale/.*)$"
 )
@@ -41,7 +43,8 @@ _REMEDY = "it is not complete: copy it again, or use another one"
 
 
 def resolve(path: str, flag: str = "init_checkpoint") -> str:
-    """The checkpoint prefix that `path` means, which is a prefix, a directory, or DIRECTORY/latest.
+    """The checkpoint prefix that `path` means, which is a prefix, a directory, or DIRECTORY/latest:
+    of a directory the newest checkpoint of a run, or released weights.
 
     Args:
       path: what was given.
@@ -92,7 +95,8 @@ def step_of(directory: str) -> int:
 
 
 def write_state_file(directory: str) -> None:
-    """Writes the file `checkpoint`, by which TensorFlow knows all checkpoints and the newest."""
+    """Writes the file `checkpoint`, by which TensorFlow knows all checkpoints of a directory and
+    the newest."""
     names = [os.path.basename(prefix) for _, prefix in all_prefixes(directory)]
     if not names:
         return
@@ -133,6 +137,7 @@ def staged(directory: str) -> Iterator[str]:
     os.makedirs(aside)
     try:
         yield aside
+        # False sorts before True: the index is the last one.
         for name in sorted(os.listdir(aside), key=lambda name: name.endswith(".index")):
             source, target = os.path.join(aside, name), os.path.join(directory, name)
             files.sync_and_rename(source, target)
@@ -152,18 +157,18 @@ def remove_unfinished(directory: str) -> None:
 
 @contextlib.contextmanager
 def _reader(prefix: str) -> Iterator[tf.train.NewCheckpointReader]:
-    """Yields TensorFlow's reader of a checkpoint; turns errors inside into a `UserError`: the
-    checkpoint cannot be read."""
+    """Yields TensorFlow's reader of a checkpoint. An error within the block is raised as a
+    `UserError`: the checkpoint cannot be read."""
     with errors.reading("checkpoint " + prefix, _REMEDY):
         yield tf.train.NewCheckpointReader(prefix)
 
 
 def names(prefix: str) -> list[str]:
-    """Names of the variables in a checkpoint; those of TensorFlow 2 have a text, too, which is left
-    out."""
+    """Names of the variables in a checkpoint. One of TensorFlow 2 also describes its objects, in a
+    text, which is left out."""
     with _reader(prefix) as reader:
-        types = reader.get_variable_to_dtype_map()
-    return [name for name, dtype in types.items() if dtype != tf.string]
+        dtypes = reader.get_variable_to_dtype_map()
+    return [name for name, dtype in dtypes.items() if dtype != tf.string]
 
 
 def stored_names(prefix: str) -> dict[str, str]:
@@ -177,21 +182,23 @@ def stored_names(prefix: str) -> dict[str, str]:
     stored = set(names(prefix))
     # Without a loss scale, which counts updates, each step is one.
     is_updated = UPDATES not in stored or next(arrays(prefix, [UPDATES])) > 0
-    found = {}
+    variable_of = {}
     for name in sorted(stored):
         if is_weight(name):
             average = name + "/average"
-            found[name] = average if is_updated and average in stored else name
-    return found
+            has_average = is_updated and average in stored
+            variable_of[name] = average if has_average else name
+    return variable_of
 
 
 def is_weight(name: str) -> bool:
     """Whether a variable is a weight, not a slot of the optimizer or a counter."""
-    return not _SLOT.search(name)
+    return not _NO_WEIGHT.search(name)
 
 
 def arrays(prefix: str, wanted: Iterable[str]) -> Iterator[np.ndarray]:
-    """Yields the variables of these names, in the checkpoint's types, one at a time."""
+    """Yields the values of the variables of these names, in this order and in the checkpoint's
+    dtypes. One at a time is in memory."""
     with _reader(prefix) as reader:
         for name in wanted:
             yield reader.get_tensor(name)
@@ -207,7 +214,8 @@ def read_weights(prefix: str) -> Arrays:
 
 
 def _finite(prefix: str, stored: Mapping[str, str]) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields (name, array) of weights, one at a time. stored: as of `stored_names`."""
+    """Yields (name, array) of weights, one at a time; a UserError if one has NaN or infinity.
+    stored: the variable of each weight, as of `stored_names`."""
     # A model with one weight that is not finite predicts NaN for every input, or, which is worse,
     # for some inputs only.
     for name, array in zip(stored, arrays(prefix, stored.values())):
@@ -220,7 +228,7 @@ def _finite(prefix: str, stored: Mapping[str, str]) -> Iterator[tuple[str, np.nd
 
 
 def write_arrays(prefix: str, values: Arrays) -> None:
-    """Writes a checkpoint of arrays by name, in their types. For a new directory: a write that
+    """Writes a checkpoint of arrays by name, in their dtypes. For a new directory: a write that
     fails leaves files behind."""
     names = sorted(values)
     with tf.Graph().as_default(), tf.Session() as session:
@@ -256,8 +264,12 @@ def start_from(session: tf.Session, path: str) -> None:
     prefix = resolve(path)
     variables = [v for v in tf.global_variables() if is_weight(devices.base_name(v))]
     missing = _set_values(session, prefix, variables)
-    count, of = len(variables) - len(missing), len(variables)
-    _log.info("started from %s: %d of %d variables", prefix, count, of)
+    _log.info(
+        "started from %s: %d of %d variables",
+        prefix,
+        len(variables) - len(missing),
+        len(variables),
+    )
     if missing:
         names = ", ".join(missing)
         _log.info("  %d not in the checkpoint, started fresh: %s", len(missing), names)
@@ -275,12 +287,13 @@ def restore(session: tf.Session, prefix: str, variables: Iterable[tf.Variable]) 
 def _set_values(
     session: tf.Session, prefix: str, variables: Iterable[tf.Variable]
 ) -> list[str]:
-    """Sets those of the variables that the checkpoint has; returns the names of the others. A
-    UserError if it has none of them, or one of another shape, or weights that are not float32."""
+    """Sets those of the variables that the checkpoint has; returns the names of the others, sorted.
+    A UserError if it has none of them, or one of another shape, or weights that are not float32."""
     by_name = {devices.base_name(v): v for v in variables}
     stored = stored_names(prefix)
     matched = {name: stored[name] for name in by_name if name in stored}
     if not matched:
+        # One name of each as an example.
         found = f"no variable of the model, but {min(stored, default='none')}, ..."
         raise errors.wrong(f"checkpoint {prefix}", found, f"{min(by_name)}, ...")
     for name, array in _finite(prefix, matched):
@@ -290,7 +303,8 @@ def _set_values(
             raise errors.wrong(where, f"shape {shape}", f"{expected}")
         if array.dtype != np.float32:
             raise errors.wrong(where, array.dtype.name, "float32")
-        for part in devices.local_parts(variable):
-            value = array.astype(part.dtype.base_dtype.as_numpy_dtype)
-            devices.set_value(session, part, value)
+        # Weights of inference may be kept in another dtype, such as bfloat16.
+        for copy in devices.local_parts(variable):
+            value = array.astype(copy.dtype.base_dtype.as_numpy_dtype)
+            devices.set_value(session, copy, value)
     return sorted(set(by_name) - set(matched))

@@ -37,19 +37,29 @@ NO_GPU = "TensorFlow finds no GPU"
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
-    """The devices of a run, as this host sees them."""
+    """The devices of a run, as this host sees them.
 
-    strategy: Any  # `tf.distribute.Strategy`, or None for one device
-    per_host: int = 1  # replicas of one host
+    Attributes:
+      strategy: a `tf.distribute.Strategy`; None: one device.
+      per_host: the number of replicas of each host.
+      hosts: the number of hosts.
+      host: the index of this one.
+      description: in words, for the banner of a run.
+      gpus: TensorFlow's physical devices that this host uses; (): the CPU, or a TPU.
+      xla: whether the training step is compiled by XLA.
+    """
+
+    strategy: Any
+    per_host: int = 1
     hosts: int = 1
-    host: int = 0  # the number of this one; 0 writes checkpoints and reports
-    description: str = ""  # for the banner
-    gpus: tuple = ()  # TensorFlow's, that train; none: the CPU
-    xla: bool = False  # whether the step is compiled
+    host: int = 0
+    description: str = ""
+    gpus: tuple[Any, ...] = ()
+    xla: bool = False
 
     @property
     def replicas(self) -> int:
-        """Those of all hosts."""
+        """The number of replicas of all hosts."""
         return self.hosts * self.per_host
 
     @property
@@ -68,13 +78,14 @@ class Devices:
         return self.host == 0
 
     def check_divides(self, batch_size: int, micro_batches: int) -> None:
-        """Raises UserError unless each replica has `micro_batches` equal parts of the batch."""
+        """Raises UserError unless the global batch has an equal part for each of the
+        `micro_batches` of each replica."""
         if batch_size % (self.replicas * micro_batches):
             parts = f"{self.replicas} replicas x {micro_batches} micro-batches"
             raise errors.wrong("train_batch_size", batch_size, f"a multiple of {parts}")
 
     def session_config(self, is_training: bool = False) -> tf.ConfigProto:
-        """Session settings: without GPUs, a CPU device for each replica.
+        """The settings of a session on these devices.
 
         In training, Grappler is off: rewriting takes as long as building the graph and gains
         nothing (benchmarks/README.md), merges sums, so that the last bit depends on which term is
@@ -85,11 +96,13 @@ class Devices:
         # Operations without a kernel for a GPU run on the CPU.
         config = tf.ConfigProto(allow_soft_placement=True)
         config.gpu_options.allow_growth = True
-        # The first GPUs, as in `connect`.
+        # The first GPUs of the machine, as `connect` takes them.
         numbers = map(str, range(len(self.gpus)))
         config.gpu_options.visible_device_list = ",".join(numbers)
         config.graph_options.rewrite_options.disable_meta_optimizer = is_training
         config.graph_options.optimizer_options.do_function_inlining = is_training
+        # TensorFlow has one device for all cores, unless it is told to make one for each replica.
+        # Several hosts without GPUs have one replica each.
         if self.strategy and self.hosts == 1:
             config.device_count["CPU"] = self.per_host
         return config
@@ -104,14 +117,14 @@ class Devices:
         return words
 
     def rows(self, batch_size: int) -> slice:
-        """The slice of the global batch that belongs to this host."""
+        """This host's batch elements, a slice of the global batch of `batch_size`."""
         share = batch_size // self.hosts
         return slice(self.host * share, (self.host + 1) * share)
 
 
 def connect(settings: DeviceSettings) -> Devices:
-    """Prepares the process; the `Devices` that the settings and, for several hosts, the environment
-    describe.
+    """Prepares the process, waits for all hosts if there are several, and returns the devices that
+    the settings and, for several hosts, the environment describe.
 
     Raises:
       UserError: there are fewer devices, or settings and environment contradict each other.
@@ -124,8 +137,8 @@ def connect(settings: DeviceSettings) -> Devices:
 
     # Find the hosts of the run and the devices of this one.
     hosts, host, source = multi_host.cluster(settings.num_hosts)
-    count = settings.num_core_per_host
-    used = _gpus(settings)[:count]
+    count = settings.num_core_per_host  # replicas
+    used = _gpus(settings)[:count]  # []: the CPU
     xla = settings.xla
     if xla is None:
         xla = bool(used)
@@ -137,12 +150,13 @@ def connect(settings: DeviceSettings) -> Devices:
 
     # Wait until all hosts are there, then connect them.
     if hosts > 1:
-        of_all = f"{hosts} hosts of {description}, named by {source}"
-        description = f"{of_all}, this is number {host}"
+        description = (
+            f"{hosts} hosts of {description}, named by {source}, this is number {host}"
+        )
         _log.info("note: %s; waiting until all of them are there", description)
         if not used and count > 1:
-            one = "1: hosts without GPUs are a replica"
-            raise errors.wrong("num_core_per_host", count, one)
+            expected = "1: each host without GPUs is one replica"
+            raise errors.wrong("num_core_per_host", count, expected)
         strategy = multi_host.connect(host)
     else:
         strategy = _one_host(used, count) if count > 1 else None
@@ -150,8 +164,8 @@ def connect(settings: DeviceSettings) -> Devices:
 
 
 def _gpus(settings: DeviceSettings) -> list[Any]:
-    """The GPUs of this machine; none if the run is to use the CPU. A UserError if there are fewer
-    than requested: several replicas on the CPU need --device=cpu."""
+    """All GPUs of this machine that TensorFlow finds; [] if the run is to use the CPU. A UserError
+    if there are fewer than requested: several replicas on the CPU need --device=cpu."""
     if settings.device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
         return []
@@ -165,7 +179,7 @@ def _gpus(settings: DeviceSettings) -> list[Any]:
 
 
 def _description(settings: DeviceSettings, used: Sequence[Any]) -> str:
-    """The devices, for the banner."""
+    """The devices of this host in words. used: its GPUs; empty: the CPU."""
     if used:
         return gpu_names(used)
     words = f"CPU, {system.available_cores()} cores"
@@ -175,7 +189,8 @@ def _description(settings: DeviceSettings, used: Sequence[Any]) -> str:
 
 
 def _one_host(used: Sequence[Any], count: int) -> tf2.distribute.Strategy:
-    """The strategy of `count` replicas on one machine: on GPUs, or without `used` on the CPU."""
+    """The strategy of `count` replicas on one machine: on the GPUs `used`, or on the CPU if that is
+    empty."""
     if used:
         return tf2.distribute.MirroredStrategy([f"/gpu:{i}" for i in range(count)])
     # The CPU devices of replicas are made with the session, later; within a graph a strategy does
@@ -209,14 +224,14 @@ def _tpu(settings: DeviceSettings) -> Devices:
 
 
 def _claim(used: Sequence[Any]) -> None:
-    """Hides all other GPUs, and lets memory use of these grow as needed. Call it before TensorFlow
-    uses any."""
+    """Hides all GPUs but those `used`, and lets memory use of these grow as needed. Called before
+    TensorFlow uses any."""
     try:
         tf2.config.set_visible_devices(list(used), "GPU")
         for gpu in used:
             tf2.config.experimental.set_memory_growth(gpu, True)
-    # within another program; the session's memory grows all the same
-    except RuntimeError:
+    except RuntimeError:  # within another program, such as a notebook
+        # `Devices.session_config` asks for the same.
         _log.info("note: TensorFlow already uses GPUs; its settings stay")
 
 
@@ -235,18 +250,21 @@ def set_xla_flags() -> None:
 
 
 def gpu_names(gpus: Sequence[Any]) -> str:
-    """Number and name: "2 GPU (NVIDIA L4)"."""
+    """The number of GPUs and the name of the first, as "2 GPU (NVIDIA L4)"."""
     details = tf2.config.experimental.get_device_details(gpus[0])
     return f"{len(gpus)} GPU ({details.get('device_name', 'unknown')})"
 
 
 def compute_capability(gpus: Sequence[Any]) -> tuple[int, int] | None:
-    """That of NVIDIA GPUs of one kind, such as (9, 0); None for others."""
-    found = set()
+    """The compute capability that NVIDIA GPUs have in common, such as (9, 0); None: they are of
+    several kinds, not NVIDIA's, or none."""
+    capabilities = set()
     for gpu in gpus:
         details = tf2.config.experimental.get_device_details(gpu)
-        found.add(details.get("compute_capability"))
-    return found.pop() if len(found) == 1 else None
+        capabilities.add(
+            details.get("compute_capability")
+        )  # None if it is not NVIDIA's
+    return capabilities.pop() if len(capabilities) == 1 else None
 
 
 # ---- the process and its sessions
@@ -259,6 +277,7 @@ def set_up_process() -> None:
     used by another. All threads allocate from one heap here, or from a few on a machine with many
     cores, where they would wait for each other.
     """
+    # The functions of this program and its C library, of which only GNU's has this one.
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option and sys.platform == "linux":
         set_option(_M_ARENA_MAX, max(1, (os.cpu_count() or 1) // _CORES_OF_A_HEAP))
@@ -303,8 +322,8 @@ def replica_index() -> int | tf.Tensor:
     """The index of the replica whose graph is being built, among those of all hosts; a tensor on a
     TPU, whose replicas share a graph."""
     index = tf2.distribute.get_replica_context().replica_id_in_sync_group
-    known = tf.get_static_value(index)
-    return index if known is None else int(known)
+    constant = tf.get_static_value(index)  # None on a TPU
+    return index if constant is None else int(constant)
 
 
 def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
@@ -328,6 +347,7 @@ def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
     # This is called within the graph of a replica; `merge_call` changes to a context that sees all
     # replicas.
     def reduce(strategy: tf2.distribute.Strategy, *group: Any) -> list[Any]:
+        # (values of all replicas, where their mean is to be: on the same devices)
         pairs = [(tensor, tensor) for tensor in group]
         mean = tf2.distribute.ReduceOp.MEAN
         return strategy.extended.batch_reduce_to(mean, pairs)
@@ -339,7 +359,8 @@ def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
 
 
 def local_parts(variable: Any) -> tuple:
-    """The copies of `variable` on this host's replicas, in their order."""
+    """The copies of `variable`, or of another value of each replica, that this host's replicas
+    have, in the order of these."""
     return tf2.distribute.get_strategy().experimental_local_results(variable)
 
 
@@ -358,9 +379,10 @@ def local_variable(name: str, shape: Sequence[Any]) -> Any:
     )
 
 
-def set_value(session: tf.Session, part: Any, value: Any) -> None:
+def set_value(session: tf.Session, copy: Any, value: Any) -> None:
     """Sets a replica's copy of a variable, by its initializer: a session's graph cannot grow."""
-    session.run(part.initializer, {part.initializer.inputs[1]: value})
+    initial_value = copy.initializer.inputs[1]  # the inputs are (variable, value)
+    session.run(copy.initializer, {initial_value: value})
 
 
 def base_name(variable: Any) -> str:

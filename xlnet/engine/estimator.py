@@ -139,8 +139,8 @@ class Estimator:
           UserError: there is no batch.
         """
         if stops:
-            for part in self.stop:
-                set_value(self.session, part, 1.0)
+            for copy in self.stop:
+                set_value(self.session, copy, 1.0)
         self.host_monitor.is_waiting = True
         try:
             values = self.monitored.run(self.fetches)
@@ -163,7 +163,7 @@ class Estimator:
     def started(
         cls,
         run: TrainingRun,
-        first: int,
+        start: int,
         hooks: Sequence[tf.train.SessionRunHook] = (),
     ) -> Iterator[Estimator]:
         """Builds the step on all replicas and restores the newest checkpoint; yields the
@@ -172,7 +172,7 @@ class Estimator:
         Args:
           run: what is trained; the newest checkpoint of its model directory is continued, if it has
             one.
-          first: the batch that it begins with.
+          start: the step of that checkpoint, whose number the first batch has; 0 without.
           hooks: TensorFlow's, such as a profiler.
 
         Raises:
@@ -185,9 +185,9 @@ class Estimator:
 
         def batches(context: tf2.distribute.InputContext) -> tf.data.Dataset:
             with tf.device("/cpu:0"):
-                return input_pipeline.for_replicas(run.batches(first), devices.per_host)
+                return input_pipeline.for_replicas(run.batches(start), devices.per_host)
 
-        def step(features: Any) -> Tensors:
+        def replica_step(features: Any) -> Tensors:
             spec = run.model_fn(features)
             # Several hosts must stop in the same step, so all must see the same number: a host that
             # is to stop sets its variable, and the next step takes the mean over all.
@@ -211,7 +211,7 @@ class Estimator:
             iterator = strategy.make_input_fn_iterator(batches)
             begin = tf.group(iterator.initialize())
             tf.train.create_global_step()
-            of_replicas = strategy.run(step, args=(iterator.get_next(),))
+            of_replicas = strategy.run(replica_step, args=(iterator.get_next(),))
             fetches = {}
             for name, value in of_replicas.items():
                 fetches[name] = local_parts(value)
@@ -245,9 +245,13 @@ class Estimator:
             # OutOfRangeError, for the end of the data, and ends without an error.
             with contextlib.closing(session):
                 host_monitor.is_waiting = False
-                parts = local_parts(memory) if memory is not None else ()
-                stops = local_parts(stop)
-                begun = session.raw_session().run(tf.train.get_global_step())
+                restored = session.raw_session().run(tf.train.get_global_step())
                 yield cls(
-                    session, saver, fetches, parts, stops, host_monitor, int(begun)
+                    monitored=session,
+                    saver=saver,
+                    fetches=fetches,
+                    memory=local_parts(memory) if memory is not None else (),
+                    stop=local_parts(stop),
+                    host_monitor=host_monitor,
+                    step=int(restored),
                 )

@@ -64,32 +64,34 @@ def fit(
     with contextlib.ExitStack() as stack:
         if devices.is_chief:  # of several hosts only the first one writes
             lock = os.path.join(model_dir, LOCK)
-            said = f"model_dir: a run trains in {model_dir}"
-            stack.enter_context(system.locked(lock, said))
+            if_locked = f"model_dir: a run trains in {model_dir}"
+            stack.enter_context(system.locked(lock, if_locked))
         stop = stack.enter_context(StopSignal())
         stack.callback(tf.summary.FileWriterCache.clear)  # TensorBoard's open files
-        first = _resume(run, selection, evaluator)
-        if first is None:
+        start = _resume(run, selection, evaluator)
+        if start is None:
             return
 
         # Build the step and restore its variables. A run that cannot resume leaves the directory as
         # it was: the document is written after that.
-        training = stack.enter_context(Estimator.started(run, first))
+        training = stack.enter_context(Estimator.started(run, start))
         recurrent_memory.load(training, model_dir, devices)
         if settings.init_checkpoint and not checkpoint.newest(model_dir):
             checkpoint.start_from(training.session, settings.init_checkpoint)
-        _begin(run, first)
-        reports = progress.Progress(run, first)
+        _begin(run, start)
+        reports = progress.Progress(run, start)
 
         while training.step < last:
             began = time.time()
             values = training.run_step(stop.received > 0)
             step = training.step
             reports.add(step, values, time.time() - began)
-            if step == first + 1:
+            if step == start + 1:
+                # The first host has written its document before this step, which all hosts share.
                 run.check_host()
 
-            # All hosts see the same number, so all stop after the same step.
+            # All hosts see the same number, so all stop after the same step. A signal during the
+            # last step has no next one in which they would see it.
             is_stopped = values["stop"] > 0 or step == last and stop.received > 0
             is_due = not is_stopped and _is_due(run, evaluator, step)
             if is_stopped or is_due or step == last or step % settings.save_steps == 0:
@@ -107,74 +109,34 @@ def fit(
                 return
 
 
-def _save(run: TrainingRun, training: Estimator) -> None:
-    """Writes a checkpoint of this step; the memories first, so that no checkpoint lacks them."""
-    model_dir, keep = run.settings.model_dir, run.settings.max_save
-    recurrent_memory.save(training, model_dir, run.devices)
-    if run.devices.is_chief:
-        saver, session = training.saver, training.session
-        checkpoint.write(saver, session, model_dir, training.step, keep)
-        recurrent_memory.forget(model_dir)
-
-
 def _resume(
     run: TrainingRun, selection: BestCheckpoint, evaluator: Evaluator | None
 ) -> int | None:
-    """The step of the newest checkpoint, 0 without; None if the training is over. Removes what a
-    killed run left unfinished, and makes up its evaluation."""
+    """Prepares the directory for the training: removes what a killed run left unfinished, and makes
+    the evaluation of the newest checkpoint if that is missing. Returns the step of this checkpoint,
+    0 without one; None if the training is over."""
     model_dir, last = run.settings.model_dir, run.optimization.train_steps
-    first = checkpoint.step_of(model_dir)
-    is_evaluated = selection.go_back_to(first)
+    start = checkpoint.step_of(model_dir)
+    is_evaluated = selection.go_back_to(start)
     if run.devices.is_chief:
         files.remove_unfinished(os.path.join(model_dir, ""))
         checkpoint.remove_unfinished(model_dir)
         recurrent_memory.forget(model_dir)
-        selection.replace_later(first)
-        if _is_due(run, evaluator, first) and not is_evaluated:
-            _evaluate(run, selection, evaluator, first)
-    if first >= last:
+        selection.replace_later(start)
+        if _is_due(run, evaluator, start) and not is_evaluated:
+            _evaluate(run, selection, evaluator, start)
+    if start >= last:
         _log.info("the run in %s has all of its %d steps", model_dir, last)
         return None
     if selection.is_over():
-        _log.info("the run in %s was stopped early, at step %d", model_dir, first)
+        _log.info("the run in %s was stopped early, at step %d", model_dir, start)
         return None
-    return first
-
-
-def _is_due(run: TrainingRun, evaluator: Evaluator | None, step: int) -> bool:
-    """Whether a step is evaluated: the last one, multiples of `eval_steps`, perhaps the first."""
-    if not evaluator:
-        return False
-    if not step:
-        return evaluator.evaluates_start
-    every = run.settings.eval_steps
-    return step == run.optimization.train_steps or bool(every) and step % every == 0
-
-
-def _evaluate(
-    run: TrainingRun,
-    selection: BestCheckpoint,
-    evaluator: Evaluator | None,
-    step: int,
-) -> None:
-    """Evaluates the newest checkpoint, of this step, and keeps it if it is the best so far."""
-    assert evaluator, "without one no evaluation is due"
-    model_dir = run.settings.model_dir
-    prefix = checkpoint.newest(model_dir)
-    with contextlib.ExitStack() as stack:
-        if run.devices.hosts == 1:  # the others would wait for a host that is gone
-            stack.enter_context(StopSignal(ends_at_once=True))
-        result = evaluator.evaluate_step(step, prefix)
-        curves = {}
-        for name, value in result.items():
-            if isinstance(value, float):
-                curves[f"eval/{name}"] = value
-        progress.add_to_board(model_dir, step, curves)
-        selection.add(step, result, prefix)
+    return start
 
 
 def _begin(run: TrainingRun, step: int) -> None:
-    """Writes what a run is that begins, or resumes, after `step`, and shows it; on one host."""
+    """Writes the document of a run that begins, or resumes, after `step`, and logs its banner; on
+    the first host alone."""
     if not run.devices.is_chief:
         return
     run.write_document()
@@ -206,6 +168,50 @@ def _begin(run: TrainingRun, step: int) -> None:
     width = max(map(len, banner))
     for name, value in banner.items():
         _log.info("%-*s  %s", width, name, value)
+
+
+def _is_due(run: TrainingRun, evaluator: Evaluator | None, step: int) -> bool:
+    """Whether the weights after `step` steps are evaluated: the last ones, at multiples of
+    `eval_steps`, and the initial ones if the evaluator says so."""
+    if not evaluator:
+        return False
+    if not step:
+        return evaluator.evaluates_start
+    is_last = step == run.optimization.train_steps
+    interval = run.settings.eval_steps  # 0: only the last ones
+    return is_last or (interval > 0 and step % interval == 0)
+
+
+def _save(run: TrainingRun, training: Estimator) -> None:
+    """Writes a checkpoint of this step; the memories first, so that no checkpoint lacks them."""
+    model_dir, keep = run.settings.model_dir, run.settings.max_save
+    recurrent_memory.save(training, model_dir, run.devices)
+    if run.devices.is_chief:
+        saver, session = training.saver, training.session
+        checkpoint.write(saver, session, model_dir, training.step, keep)
+        recurrent_memory.forget(model_dir)
+
+
+def _evaluate(
+    run: TrainingRun,
+    selection: BestCheckpoint,
+    evaluator: Evaluator | None,
+    step: int,
+) -> None:
+    """Evaluates the newest checkpoint, of this step, and keeps it if it is the best so far."""
+    assert evaluator, "without one no evaluation is due"
+    model_dir = run.settings.model_dir
+    prefix = checkpoint.newest(model_dir)
+    with contextlib.ExitStack() as stack:
+        if run.devices.hosts == 1:  # the others would wait for a host that is gone
+            stack.enter_context(StopSignal(ends_at_once=True))
+        result = evaluator.evaluate_step(step, prefix)
+        curves = {}
+        for name, value in result.items():
+            if isinstance(value, float):
+                curves[f"eval/{name}"] = value
+        progress.add_to_board(model_dir, step, curves)
+        selection.add(step, result, prefix)
 
 
 # ---- signals

@@ -30,22 +30,24 @@ from xlnet.support.errors import UserError, wrong
 
 _log = logging.getLogger(__name__)
 
-_TASK = "/job:%s/replica:0/task:%s"  # TensorFlow's name of a host
+# TensorFlow's name of a host, by its job and its index there.
+_TASK = "/job:%s/replica:0/task:%s"
 _TF_CONFIG = '{"cluster": {"worker": ["host0:port", ...]}, "task": {"type": "worker", "index": N}}'
 _SECONDS_TO_CONNECT = 2
 _SECONDS_BETWEEN_TRIES = 0.2
-_SECONDS_BETWEEN_LINES = 60
+_SECONDS_BETWEEN_LINES = 60  # of the log, while it waits
 SECONDS_BETWEEN_LOOKS = 5
 MISSES = 3  # in a row, after which a host counts as lost
 _SECONDS_FOR_AN_ANSWER = 10
-TO_CONNECT = 120  # [s]
+SECONDS_TO_CONNECT_ALL = 120
 
 
 # ---- which hosts there are
 
 
 def cluster(num_hosts: int | None) -> tuple[int, int, str]:
-    """(number of hosts, index of this one, what named them), as the environment says.
+    """(number of hosts, index of this one, what named them: "TF_CONFIG" or "SLURM"), as the
+    environment says.
 
     TF_CONFIG comes first. Where SLURM names the hosts, it is set here, as TensorFlow reads nothing
     else; it is removed where there is one host.
@@ -57,8 +59,8 @@ def cluster(num_hosts: int | None) -> tuple[int, int, str]:
       UserError: what names them is not valid, or names another number of hosts.
     """
     environment, source = os.environ, "TF_CONFIG"
-    if num_hosts == 1:  # also in fine-tuning and where a model is loaded
-        if environment.pop(source, None):  # MirroredStrategy would read it, too
+    if num_hosts == 1:  # given; also in fine-tuning and where a model is loaded
+        if environment.pop(source, None):  # MirroredStrategy would read TF_CONFIG, too
             _log.info("note: TF_CONFIG is ignored: this runs on one machine")
         return 1, 0, source
     tasks = int(environment.get("SLURM_STEP_NUM_TASKS", 1))
@@ -84,7 +86,8 @@ def cluster(num_hosts: int | None) -> tuple[int, int, str]:
 
 
 def _of_slurm(processes: int) -> dict[str, Any]:
-    """TF_CONFIG of the step of a SLURM job. In a batch script itself there is none.
+    """The content of TF_CONFIG for one of the `processes` that `srun` starts, the step of a SLURM
+    job. In a batch script itself there is no step.
 
     TensorFlow's SlurmClusterResolver sorts node10 before node9, and fails without GPUs; its reader
     of lists such as `rack[08-10],login` is private (2.15.1 to 2.21.0).
@@ -92,7 +95,7 @@ def _of_slurm(processes: int) -> dict[str, Any]:
     environment = os.environ
     try:
         nodes = environment["SLURM_STEP_NODELIST"]
-        names = slurm_cluster_resolver.expand_hostlist(nodes)
+        names = slurm_cluster_resolver.expand_hostlist(nodes)  # ["rack08", ...]
         index = int(environment["SLURM_PROCID"])
         # Different jobs get different ports, as they may share a machine.
         port = 10000 + int(environment.get("SLURM_JOB_ID", 0)) % 20000
@@ -143,7 +146,7 @@ def wait_for_all(addresses: Sequence[str], own: int) -> None:
         name, _, port = address.rpartition(":")
         if not name or not port.isdecimal():
             raise wrong("TF_CONFIG", f"'{address}'", "addresses name:port")
-        places.append((name.strip("[]"), int(port)))  # [::1]:2222
+        places.append((name.strip("[]"), int(port)))  # as in "[::1]:2222"
     # While it waits, this host listens at its own address, where TensorFlow will listen later: at
     # all addresses of this machine.
     both = socket.has_dualstack_ipv6()
@@ -155,7 +158,7 @@ def wait_for_all(addresses: Sequence[str], own: int) -> None:
     except OSError as e:
         found = f"{addresses[own]}: {e.strerror}"
         raise wrong("TF_CONFIG", found, "a port that is free here") from e
-    said = time.monotonic()
+    logged = time.monotonic()
     with server:
         while True:
             # Every round asks all hosts: one that has answered may have been restarted since. An
@@ -169,21 +172,28 @@ def wait_for_all(addresses: Sequence[str], own: int) -> None:
                     silent.append(f"host {index} ({addresses[index]}: {e})")
             if not silent:
                 return
-            if time.monotonic() > said + _SECONDS_BETWEEN_LINES:
-                said = time.monotonic()
+            if time.monotonic() > logged + _SECONDS_BETWEEN_LINES:
+                logged = time.monotonic()
                 _log.info("note: waiting for %s", ", ".join(silent))
             time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
 def connect(own: int) -> tf2.distribute.Strategy:
-    """Waits for all hosts of TF_CONFIG, then connects them. This host is number `own`."""
+    """Waits for all hosts of TF_CONFIG, then connects them; returns their strategy. This host is
+    number `own`."""
     wait_for_all([address for _, address in all_hosts()], own)
     # Where a host is lost from here on, TensorFlow waits for it without end, and holds Python's
     # lock: only a timer outside of Python can end the program.
-    _log.info("note: all hosts are there, connecting them: %d s at most", TO_CONNECT)
+    _log.info(
+        "note: all hosts are there, connecting them: %d s at most",
+        SECONDS_TO_CONNECT_ALL,
+    )
     handler = signal.getsignal(signal.SIGTERM)
     with open(os.devnull, "w") as nowhere:
-        faulthandler.dump_traceback_later(TO_CONNECT, exit=True, file=nowhere)
+        # It would print where Python is, which nobody asked for.
+        faulthandler.dump_traceback_later(
+            SECONDS_TO_CONNECT_ALL, exit=True, file=nowhere
+        )
         try:
             strategy = tf2.distribute.MultiWorkerMirroredStrategy()
         finally:
@@ -234,7 +244,7 @@ class HostMonitor:
         self.is_waiting = False
         self._ended = threading.Event()
         # It needs a thread of its own: the thread of the step waits in TensorFlow.
-        self._looking = threading.Thread(target=self._look, daemon=True)
+        self._thread = threading.Thread(target=self._look, daemon=True)
 
     def _look(self) -> None:
         """Looks until the block of `running` has ended, or a host did not answer `MISSES` times."""
@@ -253,7 +263,7 @@ class HostMonitor:
     def running(self) -> Iterator[None]:
         """Checks within the block, which raises `Lost` if TensorFlow notices first that another
         host is lost."""
-        self._looking.start()
+        self._thread.start()
         try:
             yield
         except (tf.errors.UnavailableError, tf.errors.AbortedError):
@@ -262,7 +272,7 @@ class HostMonitor:
             # Waits for a running check: a thread that returns from TensorFlow while the interpreter
             # exits would abort the program.
             self._ended.set()
-            self._looking.join()
+            self._thread.join()
 
 
 def _end_program(error: BaseException) -> None:

@@ -24,14 +24,15 @@ STEPS_BETWEEN_DOUBLINGS = 2000
 
 
 def learning_rate(settings: OptimizationSettings, step: tf.Tensor) -> tf.Tensor:
-    """float32 scalar for int64 `step` (0 is the first): linear warm-up from 0, then decay.
+    """The learning rate of a step, float32 scalar: linear warm-up from 0, then decay. step: int64
+    scalar, 0 is the first.
 
     The rate decays from the end of the warm-up to `train_steps`, to `min_lr_ratio` of the peak:
     "poly" linearly, "cos" along half a cosine; "constant" does not decay.
     """
     peak, warmup = settings.learning_rate, settings.warmup_steps
-    after = tf.cast(step - warmup, tf.float32)
-    steps = max(settings.train_steps - warmup, 1)
+    after = tf.cast(step - warmup, tf.float32)  # steps since the end of the warm-up
+    steps = max(settings.train_steps - warmup, 1)  # of the decay
     if settings.decay_method == "poly":
         rate = tf.train.polynomial_decay(
             peak, after, steps, peak * settings.min_lr_ratio
@@ -134,14 +135,14 @@ class AdamW(tf.train.Optimizer):
         """The update of one weight, with weight decay before it and the EMA after it."""
         name, rate = base_name(var), self._rate
         # Layer-wise decay multiplies learning rates. The rule of the original implementation
-        # multiplies gradients in place of them, and not those of the embedding.
+        # multiplies gradients instead, and only those of weights of one layer.
         layer_decay = self._settings.lr_layer_decay_rate
         factor = layer_rate_factor(name, layer_decay, self._n_layer)
         if not self._settings.legacy_optimizer:
             rate *= factor
         elif layer_of(name) is not None:
             grad *= factor
-        if self._is_valid is not None:
+        if self._is_valid is not None:  # 0 times infinity would be NaN
             grad = tf.where(self._is_valid, grad, tf.zeros_like(grad))
         decayed = []
         weight_decay = self._settings.weight_decay
@@ -224,22 +225,27 @@ class LossScale:
     """A factor that keeps float16 gradients in range: halved when they overflow, doubled after
     `STEPS_BETWEEN_DOUBLINGS` good steps (https://arxiv.org/abs/1710.03740, section 3.2).
 
-    `value`: float32 scalar. `updates`: float32 scalar, the number of updates so far: steps whose
-    gradients overflow make none. All are variables of the checkpoint.
+    Its three numbers are variables, which checkpoints have.
+
+    Attributes:
+      value: float32 scalar, the factor in this step.
+      updates: float32 scalar, the number of updates before this step: steps whose gradients
+        overflow make none.
     """
 
     def __init__(self) -> None:
         with tf.variable_scope("loss_scale", reuse=tf.AUTO_REUSE):
-            self._scale = _state("scale", FIRST_SCALE)
-            self._good_steps = _state("good_steps", 0.0)
-            self._updates = _state("updates", 0.0)
+            self._scale = _scalar_variable("scale", FIRST_SCALE)
+            self._good_steps = _scalar_variable("good_steps", 0.0)
+            self._updates = _scalar_variable("updates", 0.0)
         self.updates = tf.identity(self._updates.read_value())
         self.value = tf.identity(self._scale.read_value())
 
     def update(self, is_valid: tf.Tensor) -> tf.Operation:
-        """The operation that adjusts the scale after a step; is_valid: the gradients were
-        finite."""
-        # Twice as large after so many good steps, half as large after a bad one.
+        """The operation that adjusts the scale after a step. is_valid: bool scalar, whether the
+        gradients were finite."""
+        # Twice as large after STEPS_BETWEEN_DOUBLINGS good steps in a row, half as large after a
+        # bad one.
         good = tf.where(is_valid, self._good_steps.read_value() + 1.0, 0.0)
         is_due = good >= STEPS_BETWEEN_DOUBLINGS
         grown = tf.where(is_due, self.value * 2.0, self.value)
@@ -252,9 +258,9 @@ class LossScale:
         )
 
 
-def _state(name: str, value: float) -> tf.Variable:
-    """A scalar of the optimizer. Each replica has the gradients of the global batch, so all copies
-    stay alike."""
+def _scalar_variable(name: str, value: float) -> tf.Variable:
+    """A scalar of the optimizer, with its initial value. Each replica has the gradients of the
+    global batch, so the copies of all replicas stay alike."""
     return tf.get_variable(
         name,
         [],
@@ -267,8 +273,8 @@ def _state(name: str, value: float) -> tf.Variable:
 
 
 def gradients_of(loss: tf.Tensor, scale: LossScale | None = None) -> list[tf.Tensor]:
-    """Dense gradients of `loss`, times the value of `scale`, for `tf.trainable_variables()`; a
-    ValueError names those that no gradient reaches."""
+    """The gradients of `loss`, times the value of `scale`: a dense tensor for each of
+    `tf.trainable_variables()`; a ValueError names the variables that no gradient reaches."""
     if scale:
         loss = loss * scale.value
     variables = tf.trainable_variables()
@@ -277,7 +283,7 @@ def gradients_of(loss: tf.Tensor, scale: LossScale | None = None) -> list[tf.Ten
         if gradient is None:
             lost.append(base_name(variable))
         else:
-            dense.append(tf.convert_to_tensor(gradient))
+            dense.append(tf.convert_to_tensor(gradient))  # that of a gather is sparse
     if lost:
         raise ValueError(f"no gradient reaches {', '.join(lost)}")
     return dense
@@ -308,7 +314,8 @@ def loss_and_gradients(
       `micro_batch_loss` keeps of all batch elements, such as `memory` [b,...], {} without one.
     """
     if xla:
-        # A compiled function cannot make the variables: this loss makes them, and is never run.
+        # A compiled function cannot make the variables: building this loss, which is never run,
+        # makes them.
         run.micro_batch_loss(batch, first_row)
 
         def compute(batch: Tensors) -> Any:
@@ -322,12 +329,12 @@ def loss_and_gradients(
     # The first micro-batch is computed outside of the loop, as variables cannot be made within it.
     # Example: of eight batch elements, two micro-batches have the elements 0 to 3 and 4 to 7.
     rows = next(iter(batch.values())).shape.as_list()[0] // micro_batches
-    parts, first = {}, {}
+    parts, first_part = {}, {}
     for name, value in batch.items():
         shape = [micro_batches, rows, *ops.shape_of(value)[1:]]
         parts[name] = tf.reshape(value, shape)
-        first[name] = parts[name][0]
-    loss, kept = run.micro_batch_loss(first, first_row)
+        first_part[name] = parts[name][0]
+    loss, kept = run.micro_batch_loss(first_part, first_row)
     gradients = gradients_of(loss, scale)
 
     # The others follow one after the other, so that memory holds the activations of one at a time.
@@ -345,8 +352,8 @@ def loss_and_gradients(
     ) -> tuple[Any, ...]:
         part = {name: values[index] for name, values in parts.items()}
         more_loss, kept = run.micro_batch_loss(part, first_row + index * rows)
-        more = gradients_of(more_loss, scale)
-        sums = [a + b for a, b in zip(gradients, more)]
+        more_gradients = gradients_of(more_loss, scale)
+        sums = [a + b for a, b in zip(gradients, more_gradients)]
         collected = {}
         for name, value in kept.items():
             collected[name] = arrays[name].write(index, value)
@@ -360,7 +367,7 @@ def loss_and_gradients(
         maximum_iterations=micro_batches - 1,
     )
     for name, value in kept.items():
-        shape = [-1, *value.shape.as_list()[1:]]
+        shape = [-1, *value.shape.as_list()[1:]]  # [b,...] of [micro_batches,rows,...]
         kept[name] = tf.reshape(arrays[name].stack(), shape)
     # The results are means over micro-batches, as they are over replicas: the mean of their losses
     # is the loss of the batch.
@@ -378,13 +385,14 @@ def minimize(
 
     Args:
       settings: of the optimizer.
-      gradients: for `tf.trainable_variables()`: those of the global batch, equal on every replica.
-      n_layer: the layers of the network.
-      loss_scale: by whose value these gradients are multiplied, or None.
+      gradients: a tensor for each of `tf.trainable_variables()`: the gradients of the global batch,
+        equal on every replica.
+      n_layer: the number of layers of the network.
+      loss_scale: by whose value the gradients are multiplied; None: by nothing.
 
     Returns:
-      train_op (which also increments the global step), a dict of the scalars learning_rate,
-      gradient_norm (before clipping) and gradient_scale.
+      The operation, which also increments the global step; a dict of float32 scalars:
+      learning_rate, gradient_norm (before clipping) and gradient_scale.
     """
     # Clipping, of the gradients without the loss scale. Where one overflowed, the norm is not
     # finite: the update changes nothing then, and the scale is halved.
@@ -398,8 +406,8 @@ def minimize(
     rate = learning_rate(settings, step)
     updates = loss_scale.updates if loss_scale else step
     adam = AdamW(settings, rate, updates, n_layer, is_valid)
-    updated = zip(clipped, tf.trainable_variables())
-    train_op = adam.apply_gradients(updated, global_step=step)
+    pairs = zip(clipped, tf.trainable_variables())
+    train_op = adam.apply_gradients(pairs, global_step=step)
     if loss_scale:
         train_op = tf.group(train_op, loss_scale.update(is_valid))
     return train_op, {

@@ -53,10 +53,10 @@ class Progress:
 
     Args:
       run: what is trained. Hosts but the first only check that the numbers are finite.
-      first: the step from which it resumes.
+      start: the step from which it resumes; 0: it begins.
     """
 
-    def __init__(self, run: TrainingRun, first: int):
+    def __init__(self, run: TrainingRun, start: int):
         self._run = run
         self._model_dir = run.settings.model_dir
         self._path = os.path.join(self._model_dir, JOURNAL_NAME)
@@ -71,11 +71,12 @@ class Progress:
             with open(self._path, encoding="utf-8", errors="replace") as f:
                 for line in f.read().splitlines():
                     step = line.partition(",")[0]
-                    if step.isdecimal() and int(step) <= first:
+                    if step.isdecimal() and int(step) <= start:
                         lines.append(line)
         files.write_text(self._path, "\n".join(lines) + "\n")
-        start = tf.SessionLog(status=tf.SessionLog.START)
-        _board(self._model_dir).add_session_log(start, first + 1)
+        # TensorBoard drops what earlier files have from this step on.
+        begins = tf.SessionLog(status=tf.SessionLog.START)
+        _board(self._model_dir).add_session_log(begins, start + 1)
 
     def add(self, step: int, values: dict[str, Any], seconds: float) -> None:
         """Reports a step; values: its scalars by name; seconds: that it took.
@@ -106,6 +107,7 @@ class Progress:
         left = datetime.timedelta(seconds=round(pace * (last - step)))
         unit, of_a_step = self._run.unit
         speed = of_a_step / pace
+        # The step has the width of the last one.
         _log.info(
             "step %*d/%d  loss %7.4f  lr %.2e  gnorm %6.3f  %7.0f %s/s  left %s",
             len(str(last)),

@@ -61,7 +61,8 @@ def load(training: Estimator, model_dir: str, run_devices: devices.Devices) -> N
     """
     if not training.memory or not training.step:
         return
-    # Each host of the earlier run wrote a file with its part of the global batch.
+    # Each host of the earlier run wrote a file with its part of the global batch. Of its memories
+    # the first axis is the batch, [b,L,M,D].
     stored: list[np.ndarray] = []
     for path in _saved(model_dir, training.step):
         with errors.reading(path, "remove it: memories start empty"):
@@ -78,13 +79,16 @@ def load(training: Estimator, model_dir: str, run_devices: devices.Devices) -> N
             expected,
         )
         return
-    # The files are mapped: only this host's batch elements are read.
+    # The files are mapped: of each those batch elements are read that are this host's. Example: two
+    # hosts wrote 0 to 3 and 4 to 7; of these the second of four hosts, with the elements 2 and 3,
+    # reads the last two of the first file, and nothing of the other.
     own = run_devices.rows(expected[0])
-    first, read = 0, []
+    first = 0  # the batch element with which a file begins
+    read = []
     for values in stored:
         read.append(values[max(own.start - first, 0) : max(own.stop - first, 0)])
         first += len(values)
-    memories = np.split(np.concatenate(read), len(training.memory))
+    memories = np.split(np.concatenate(read), len(training.memory))  # of each replica
     for variable, values in zip(training.memory, memories):
         devices.set_value(training.session, variable, values)
 
@@ -119,7 +123,7 @@ def save(training: Estimator, model_dir: str, run_devices: devices.Devices) -> N
 
 
 def forget(model_dir: str) -> None:
-    """Removes the memories without a checkpoint."""
+    """Removes the files of memories of steps whose checkpoint does not exist (any more)."""
     kept = {step for step, _ in checkpoint.all_prefixes(model_dir)}
     for step, _, path in _files(model_dir):
         if step not in kept:
@@ -127,12 +131,12 @@ def forget(model_dir: str) -> None:
 
 
 def _saved(model_dir: str, step: int) -> list[str]:
-    """The files of a step, by their first batch element."""
+    """The paths of the files of a step, ordered by their first batch element."""
     return [path for saved, _, path in _files(model_dir) if saved == step]
 
 
 def _files(model_dir: str) -> list[tuple[int, int, str]]:
-    """(step, first batch element, path) of the files, in this order."""
+    """(step, first batch element, path) of all files of memories in a model directory, sorted."""
     found = []
     for name in os.listdir(model_dir):
         match = _FILE.fullmatch(name)

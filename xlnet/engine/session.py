@@ -22,27 +22,35 @@ from xlnet.support import errors
 
 @dataclasses.dataclass(eq=False)
 class Subgraph:
-    """A part of what a `RestoredSession` computes on a device: `results` from a batch of `inputs`,
-    by name."""
+    """A part of the graph of a `RestoredSession`, on one device.
+
+    Attributes:
+      restored: the session.
+      inputs: placeholders of a batch, by name.
+      results: tensors that are computed from them, by name.
+    """
 
     restored: RestoredSession
     inputs: Tensors
     results: Tensors
 
     def outputs(self, features: Mapping[str, Any]) -> Arrays:
-        """All outputs, by their names."""
+        """All results for a batch, by their names; features: as of `__call__`."""
         return dict(zip(self.results, self(self.results, features)))
 
     def __call__(self, names: Iterable[str], features: Mapping[str, Any]) -> list:
-        """The outputs of these names.
+        """The results of these names for a batch, arrays in the order of the names.
 
         Args:
-          features: arrays by name; those that are no inputs are ignored.
+          names: keys of `results`.
+          features: arrays by name; those that are no inputs are ignored. An input may be missing if
+            the results do not depend on it.
         """
         return self.restored.call(lambda: self.run(names, features))
 
     def run(self, names: Iterable[str], features: Mapping[str, Any]) -> list:
-        """The same without waiting for a turn: for what takes no time."""
+        """As `__call__`, but at once: on a server this does not wait until the caller has its turn
+        (`RestoredSession.call`). For what takes hardly any time."""
         wanted = [self.results[name] for name in names]
         feeds = {}
         for name, tensor in self.inputs.items():
@@ -63,6 +71,7 @@ class RestoredSession:
         `Devices.parallel_batches`; 1 where the process also trains.
 
     Attributes:
+      session: TensorFlow's, whose graph has all subgraphs.
       call: calls a function that runs the network, and returns what it returns. A server replaces
         it, so that long work, which is many calls, gives way to others after each of them.
     """
@@ -79,34 +88,36 @@ class RestoredSession:
         self._at_once = at_once
         self.session = tf.Session(graph=tf.Graph(), config=config)
         self.call: Callable[[Callable[[], Any]], Any] = lambda function: function()
-        self._parts: dict[str, list[Subgraph]] = {}
+        self._copies: dict[str, list[Subgraph]] = {}  # see `copies`
         self._restored: set[str] = set()  # names of variables with weights of `prefix`
         self._lock = threading.Lock()
 
     def copies(
         self, name: str, build: Callable[[], tuple[Tensors, Tensors]]
     ) -> list[Subgraph]:
-        """The subgraph of this name for each of the batches that are computed at once, on all
-        devices in turn: two devices with two batches each are 0, 1, 0, 1.
+        """The subgraph of this name, once for each of the batches that are computed at the same
+        time: with two devices and two batches on each, those of the devices 0, 1, 0, 1.
 
         Args:
-          build: builds it on a device, the first time; returns dicts of inputs and of outputs,
-            tensors by name.
+          name: of the subgraph, such as "task".
+          build: called for each device the first time: builds the subgraph there; returns its
+            `inputs` and `results`.
         """
         with self._lock:
-            if name not in self._parts:
+            if name not in self._copies:
                 with (
                     without_registered_gradients(),
                     self.session.graph.as_default(),
                     self._strategy.scope(),
                 ):
                     built = self._strategy.extended.call_for_each_replica(build)
-                    found = []
+                    of_devices = []
                     for tensors in self._strategy.experimental_local_results(built):
-                        found.append(Subgraph(self, *tensors))
+                        of_devices.append(Subgraph(self, *tensors))
                     self._restore_new()
-                self._parts[name] = self._at_once * found
-            return self._parts[name]
+                # The list is repeated: each device computes `at_once` batches.
+                self._copies[name] = self._at_once * of_devices
+            return self._copies[name]
 
     def _restore_new(self) -> None:
         """Reads the weights of the variables that have none yet, if there is a checkpoint."""

@@ -1,5 +1,6 @@
 """The data of a fine-tuning run: files to rows (`tasks.task.Row`), read once and checked, and rows
-to train on to record files, which later runs find and use again."""
+to train on to record files, which later runs find and use again. A row that is longer than
+`max_seq_length` may become several records, its windows."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from xlnet.tasks.task import Row, expand_split, splits_of
 
 _log = logging.getLogger(__name__)
 
-_NOTED = 0.01  # a larger ratio of unknown pieces or of cut rows is warned of
+_NOTED_RATIO = 0.01  # of unknown pieces, or of cut rows: above it there is a warning
 # Part of the name of a record file: to be raised whenever the same text gives other arrays.
 _RECORDS_VERSION = 4
 _ROWS_AT_ONCE = 1000
@@ -35,16 +36,24 @@ CUT_WORDS = "the rows are cut; see --max_seq_length (of questions: --max_query_l
 
 
 def own_code(settings: TaskSettings) -> list[str]:
-    """The digest of the file of `own_module`, on which records depend; [] without one."""
-    module = system.import_own_module(settings.own_module)
-    if not module:
+    """[SHA-256 of the file of `own_module`, on whose task type records depend]; [] without one."""
+    variables = system.import_own_module(settings.own_module)
+    if not variables:
         return []
-    return [files.sha256(module["__file__"])]
+    return [files.sha256(variables["__file__"])]
 
 
 class TaskData:
-    """The rows of a task's files, as the settings of `tuned` name them, and the records of those to
-    train on, made with the tokenizer of the model. Each file is read once."""
+    """The rows of the files of a task, and the records of those to train on. The file of a split is
+    read once.
+
+    A split, such as "dev", has one part of its own name, or several: MNLI's dev has the parts
+    "dev_matched" and "dev_mismatched".
+
+    Args:
+      tuned: the task, and the settings that name its files.
+      tokenizer: of the model, for the records.
+    """
 
     def __init__(self, tuned: FineTunedTask, tokenizer: Tokenizer):
         self._settings, self._task, self._tuned = tuned.settings, tuned.task, tuned
@@ -55,86 +64,94 @@ class TaskData:
     # -- files
 
     def paths(self, split: str) -> list[str]:
-        """The path of each part of a split: a file, or a directory of files; of a part that is held
-        out of the train file that file."""
-        named = self._task.files.by_split
+        """The paths of the parts of a split: files, or directories of files. A part that is held
+        out of the train file has the path of that file."""
+        names_of_parts = self._task.files.by_split
         paths = []
         for part in expand_split(self._task, split):
-            names = named.get(part) or named["train"]
-            paths += forms.each_path(forms.find_file(self._settings.data_dir, names))
+            # A name, or several, of which the first file that exists is read.
+            names = names_of_parts.get(part) or names_of_parts["train"]
+            # One path, or several with commas between, which are read as one file.
+            listed = forms.find_file(self._settings.data_dir, names)
+            paths += forms.each_path(listed)
         return paths
 
     def files_read(self, split: str) -> list[str]:
-        """The files that are read for a split: of each path those that the task's type says."""
-        found: list[str] = []
+        """The paths of all files that are read for a split: a task type may read several files for
+        one of `paths`, as a ranking does."""
+        all_files: list[str] = []
         for path in self.paths(split):
-            found += self._task.files_of(path)
-        return found
+            all_files += self._task.files_of(path)
+        return all_files
 
     def can_evaluate(self) -> bool:
-        """Whether the training is evaluated on `eval_split`: its files exist, or `eval_steps` is
-        given, and a missing file is an error."""
+        """Whether training may evaluate on `eval_split`: its files exist, or `eval_steps` is given,
+        and a missing file is an error where it is read."""
         split = self._settings.eval_split
         if self._settings.eval_steps is not None:
             return True
-        names = [name.partition("_")[0] for name in splits_of(self._task)]
+        # A task may have no dev file, and no part such as dev_matched. If it lacks another split,
+        # that is a wrong name, and `paths` raises a UserError.
+        names = [part.partition("_")[0] for part in splits_of(self._task)]
         if split == "dev" and split not in names:
-            return False  # not an unknown name: the task has no such file
+            return False
         return all(map(os.path.exists, self.paths(split)))
 
     # -- files to rows
 
     def rows_of_split(self, split: str, need_labels: bool) -> dict[str, Sequence[Row]]:
-        """The rows of each part of a split, such as dev_matched of dev, by its name. need_labels:
-        whether a row without a label is an error."""
+        """The rows of each part of a split, by the name of the part. need_labels: whether a row
+        without a label is an error."""
         data_dir = self._settings.data_dir
-        rows_of = {}
+        rows_by_part = {}
         for part in expand_split(self._task, split):
             if (part, need_labels) not in self._read:
-                # Reading the train file gives the rows of dev, too, if dev is held out of it.
-                found = parsing.read_parts(self._task, data_dir, part, need_labels)
-                for name, rows in found.items():
+                # If dev is held out of the train file, this has the rows of both, train and dev.
+                parts_read = parsing.read_parts(self._task, data_dir, part, need_labels)
+                for name, rows in parts_read.items():
                     self._read[name, need_labels] = rows
-            rows_of[part] = self._read[part, need_labels]
-        return rows_of
+            rows_by_part[part] = self._read[part, need_labels]
+        return rows_by_part
 
     def rows_of_train_file(self) -> Sequence[Row]:
         """The rows of the train file, without those that are held out."""
         return self.rows_of_split("train", need_labels=True)["train"]
 
     def rows_to_train(self) -> Sequence[Row]:
-        """The rows to train on, which the task's type makes of those of the train file: a ranking
-        makes pairs of documents."""
+        """The rows to train on, which the task type makes of those of the train file: mostly the
+        same rows; of a ranking, pairs of documents, sampled by the seed."""
         return self._task.training_rows(self.rows_of_train_file(), self._settings.seed)
 
     def rows_to_evaluate(self) -> dict[str, Sequence[Row]]:
-        """The rows of each part of `eval_split`, by its name."""
+        """The rows of each part of `eval_split`, by the name of the part."""
         return self.rows_of_split(self._settings.eval_split, need_labels=True)
 
     def rows_to_predict(self) -> dict[str, Sequence[Row]]:
-        """The rows of each file of `predict_file`, or else of each part of `predict_split`, by its
-        name."""
+        """The rows of each file of `predict_file`, by the name of the file without its extension;
+        if none is given, the rows of each part of `predict_split`, by the name of the part."""
         settings = self._settings
         if not settings.predict_file:
             return self.rows_of_split(settings.predict_split, need_labels=False)
-        rows_of = {}
+        rows_by_name = {}
         for path in forms.each_path(settings.predict_file):
             name = "stdin" if path == "-" else forms.stem(os.path.basename(path))
-            if name in rows_of:
+            if name in rows_by_name:  # the predictions of both would have the same file
                 raise wrong("predict_file", f"two files {name}", "different names")
-            rows_of[name] = parsing.read_to_predict(self._task, path)
-        return rows_of
+            rows_by_name[name] = parsing.read_to_predict(self._task, path)
+        return rows_by_name
 
     # -- training: rows to records
 
     def records(self, rows: Sequence[Row]) -> str:
-        """The path of the TFRecord file with the records of the rows to train on, which is named
-        after its content: `<output_dir>/<task>.train.<hash>.tfrecord`, by default in `cache/` of
-        the model. Unless it is there already, writes it, and warns if the vocabulary or the length
-        lose much of the text."""
+        """The path of the TFRecord file with the records of the rows to train on. If there is no
+        such file, writes it, and warns if the vocabulary or the length lose much of the text.
+
+        The file is named after its content, `<output_dir>/<task>.train.<hash>.tfrecord`, by default
+        in `cache/records` of the model directory.
+        """
         task, tokenizer, layout = self._task, self.tokenizer, self._tuned.layout
         features = self._tuned.features(is_training=True)
-        # The name has a hash of everything that the content depends on.
+        # The name has a hash of everything that the content depends on: settings and rows.
         settings = [
             _RECORDS_VERSION,
             tokenizer.sha256,
@@ -157,28 +174,35 @@ class TaskData:
         if os.path.exists(path):  # an earlier run has written it
             return path
 
-        # The integers of a record are ids of tokens and, mostly smaller, of labels and positions.
+        # The integers of a record are token ids, and label ids and positions, which are mostly
+        # smaller: 2^14 leaves room for these where the vocabulary is small. Larger ones are errors.
         largest = max(tokenizer.vocab_size, 1 << 14)
         to_bytes = record_files.ExampleBytes(features, largest)
-        pieces = unknown = cut = 0
+        # Pieces (subword tokens), those that are unknown to the vocabulary, and rows that are cut.
+        num_pieces = num_unknown = num_cut = 0
         # Records are written as they are made, under another name until all are there.
         with files.writing(path) as f:
             for begin in range(0, len(rows), _ROWS_AT_ONCE):
                 block = rows[begin : begin + _ROWS_AT_ONCE]
+                # arrays: [m,...] by name, of the m records of the rows; windows: int [rows], the
+                # number of records of each row; counts: the `TokenCounts` of the rows.
                 arrays, windows, counts = task.encode(block, tokenizer, layout)
                 arrays["is_real_example"] = np.ones(windows.sum(), np.int32)
-                cut += np.count_nonzero(counts.is_cut)
-                ids = arrays["input_ids"][arrays["input_mask"] == 0]
+                num_cut += np.count_nonzero(counts.is_cut)
+                ids = arrays["input_ids"][arrays["input_mask"] == 0]  # without padding
                 is_special = np.isin(ids, [tokenizer.sep_id, tokenizer.cls_id])
-                pieces += np.count_nonzero(~is_special)
-                unknown += np.count_nonzero(ids == tokenizer.unk_id)
-                f.writelines(map(record_files.frame, to_bytes.encode(arrays)))
-        if unknown > _NOTED * pieces:
-            what = "of the pieces are unknown to the vocabulary; is it one of this language?"
-            _log.warning("note: train: %.1f %% %s", 100 * unknown / pieces, what)
-        if cut > _NOTED * len(rows):
-            ratio = 100 * cut / len(rows)
-            _log.warning("note: train: %.1f %% of %s", ratio, CUT_WORDS)
+                num_pieces += np.count_nonzero(~is_special)
+                num_unknown += np.count_nonzero(ids == tokenizer.unk_id)
+                for example in to_bytes.encode(arrays):
+                    # A TFRecord has the length and checksums around the bytes of the example.
+                    f.write(record_files.frame(example))
+        if num_unknown > _NOTED_RATIO * num_pieces:
+            unknown = "of the pieces are unknown to the vocabulary; is it one of this language?"
+            percent = 100 * num_unknown / num_pieces
+            _log.warning("note: train: %.1f %% %s", percent, unknown)
+        if num_cut > _NOTED_RATIO * len(rows):
+            percent = 100 * num_cut / len(rows)
+            _log.warning("note: train: %.1f %% of %s", percent, CUT_WORDS)
         return path
 
 
@@ -188,14 +212,20 @@ class TaskData:
 def note_repeated_texts(
     train: Sequence[Row], evaluated: Mapping[str, Sequence[Row]]
 ) -> None:
-    """Notes rows to train on whose label contradicts that of the same text, and rows to evaluate
-    that are trained on. Texts are compared, whatever files they come from."""
-    first: dict[int, Row] = {}  # of each text
-    count, example = 0, ("", "")
+    """Logs how many rows of the train file contradict the label of an earlier row with the same
+    text, and how many rows of each evaluated part have a text that is trained on.
+
+    Args:
+      train: the rows of the train file.
+      evaluated: the rows of the parts of `eval_split`, by the name of the part.
+    """
+    first: dict[int, Row] = {}  # the first row of each text, by the digest of the text
+    count = 0
+    example = ("", "")  # the ids of two rows that contradict each other
     for row in train:
-        before = first.setdefault(parsing.text_digest(row), row)
-        if before.label != row.label:
-            count, example = count + 1, (before.id, row.id)
+        earlier = first.setdefault(parsing.text_digest(row), row)
+        if earlier.label != row.label:
+            count, example = count + 1, (earlier.id, row.id)
     if count:
         _log.warning(
             "note: train: %s of %s rows give a text another label than a row before, such as the "
@@ -206,7 +236,7 @@ def note_repeated_texts(
         )
     for split, rows in evaluated.items():
         count = sum(parsing.text_digest(row) in first for row in rows)
-        if count and rows is not train:
+        if count and rows is not train:  # with --eval_split=train they are the same
             _log.warning(
                 "note: %s: %s of %s rows are trained on: their scores say little about other texts",
                 split,

@@ -1,4 +1,8 @@
-"""Evaluation of checkpoints on the files of a task, and predictions."""
+"""Evaluation of checkpoints on the files of a task, and predictions.
+
+A split, such as "dev", may have several files: MNLI's has those of "dev_matched" and
+"dev_mismatched". A checkpoint is named by its step and its prefix, the path without extension.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import logging
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from xlnet.corpus.processes import progress
 from xlnet.engine import best_checkpoint, checkpoint
@@ -27,13 +31,24 @@ from xlnet.tasks.task import Row
 
 _log = logging.getLogger(__name__)
 
-_CHOSEN = "threshold"  # in the result of an evaluation, and in `run.json`
+# The key of the threshold that training chose: in the result of an evaluation, and in the section
+# `task` of `run.json`.
+_CHOSEN = "threshold"
+
+
+class _Predicted(NamedTuple):
+    """The predictions of the checkpoint of a step for rows of these texts."""
+
+    step: int
+    texts: list
+    predictions: Predictions
 
 
 class Evaluator:
     """Evaluates and predicts the files of a task with the checkpoints of a model directory."""
 
-    evaluates_start = False  # the output layer is random before the first step
+    # For the training loop: the initial weights are not evaluated, as the output layer is random.
+    evaluates_start = False
 
     def __init__(self, run: TaskRun):
         self._run, self._data = run, run.data
@@ -48,47 +63,55 @@ class Evaluator:
         self._predictor = Predictor(
             run.model, run.data.tokenizer, self._session, batch_size
         )
-        # (step, texts of the rows, predictions) of the newest and of the best checkpoint: the same
-        # rows, evaluated and predicted, run through the network once.
-        self._predicted: list[tuple[int, list, Predictions]] = []
-        self._reported: set[tuple[str, int]] = set()  # (split, step)
-        own = os.path.join(settings.model_dir, RESULTS)
-        self._directory = settings.predict_dir or own
-        # The threshold is that of a flag, or else the one that this training chooses for several
-        # labels (see `_evaluate_split` and `keep_threshold`), or that of the model.
+        # Of the newest and of the best checkpoint: rows that are evaluated and predicted, too, run
+        # through the network once.
+        self._predicted: list[_Predicted] = []
+        # (split, step) of the evaluations that are logged.
+        self._reported: set[tuple[str, int]] = set()
+        default_directory = os.path.join(settings.model_dir, RESULTS)
+        self._directory = settings.predict_dir or default_directory
+        # The threshold of the flag or of the model, or else the usual one. If neither has one, a
+        # training of a task of several labels in a row chooses it: see `_evaluate_split` and
+        # `keep_threshold`.
         self._threshold = settings.threshold
-        is_open = settings.do_train and settings.predict_threshold is None
+        may_choose = settings.do_train and settings.predict_threshold is None
         has_several = self._task.has_threshold and bool(self._task.label_shape)
-        self._chooses_threshold = is_open and has_several
+        self._chooses_threshold = may_choose and has_several
 
     # -- evaluation
 
     def _best(self) -> tuple[int, str]:
-        """(step, prefix) of the checkpoint to use."""
+        """The step and the prefix of the checkpoint to use: that in `best/`, or else the newest."""
         prefix = best_checkpoint.best_or_newest(self._settings.model_dir)
         assert prefix, "without one, `task_settings` refuses a run that does not train"
         return checkpoint.step_named(prefix), prefix
 
     def evaluate_step(self, step: int, prefix: str | None) -> dict[str, Any]:
-        """Evaluates a checkpoint while training. Returns the metrics and the loss by name, means
-        over the files of `eval_split`, and the `threshold` if one is chosen."""
+        """Evaluates and logs a checkpoint while training. Returns the metrics and the loss by name,
+        means over the files of `eval_split`; and the `threshold` if one is chosen, that of the
+        first file."""
         assert prefix, "the initial weights are not evaluated"
+        # Keep no predictions but those of the best checkpoint, to save memory.
         best_step, _ = self._best()
-        self._predicted = [known for known in self._predicted if known[0] == best_step]
+        self._predicted = [one for one in self._predicted if one.step == best_step]
         of_files = []
         for split, rows in self._data.rows_to_evaluate().items():
-            of_files.append(self._evaluate_split(split, rows, step, prefix)[0])
+            of_file, _ = self._evaluate_split(split, rows, step, prefix)
+            of_files.append(of_file)
         result = results.mean(self._task, of_files)
         if self._chooses_threshold:
             result[_CHOSEN] = of_files[0][_CHOSEN]
         return result
 
     def keep_threshold(self, best: dict[str, Any]) -> None:
-        """Takes the threshold that the best evaluation while training chose, if it chose one, and
-        writes it to what the model is trained for: predictions and evaluations have it from there,
-        and a repeated training chooses again."""
+        """From now on, uses the threshold that the best evaluation while training chose; writes it
+        to the section `task` of `run.json`, from where later commands have it. It is not written to
+        the section `resolved`, as if it were given: a resumed training chooses again.
+
+        best: the result of that evaluation, with a `threshold` if it chose one; {} if no evaluation
+        is the best. Without a chosen threshold, that of the settings is used.
+        """
         self._chooses_threshold = False
-        # Without a best one that of the last evaluation is not kept, and does not hold.
         self._threshold = best.get(_CHOSEN, self._settings.threshold)
         if _CHOSEN not in best:
             return
@@ -100,18 +123,20 @@ class Evaluator:
                 run_document.write(directory, dataclasses.replace(document, task=task))
 
     def evaluate(self) -> None:
-        """Prints the task's metrics for each file of `eval_split` and each checkpoint; writes them
-        to `eval_results_<split>.json`, with a table of the labels."""
+        """Logs the task's metrics for each file of `eval_split` and each checkpoint to evaluate;
+        for each file, writes them to `eval_results_<split>.json`, and logs and writes a table of
+        the labels."""
         task, settings = self._task, self._settings
-        is_kept = settings.predict_dir or files.is_writable(settings.model_dir)
-        step, prefix = self._best()
-        prefixes = {step: prefix}
+        # A model in a directory that is read-only is evaluated, too, without files.
+        writes = settings.predict_dir or files.is_writable(settings.model_dir)
+        best_step, best_prefix = self._best()
+        prefixes = {best_step: best_prefix}  # by step
         if settings.eval_all_ckpt:
-            # The checkpoint that best/ is of may have been removed, as only the last ones are kept.
+            # The one in best/ may not be among these, as only the last checkpoints are kept.
             prefixes.update(checkpoint.all_prefixes(settings.model_dir))
         for split, rows in self._data.rows_to_evaluate().items():
-            checkpoints = []
-            values = []
+            checkpoints = []  # results with their steps, the oldest checkpoint first
+            values = []  # the predictions of each of these checkpoints
             for step, prefix in sorted(prefixes.items()):
                 result, predictions = self._evaluate_split(split, rows, step, prefix)
                 checkpoints.append(dict(step=step, **result))
@@ -123,7 +148,7 @@ class Evaluator:
             shown = checkpoints.index(best) if best else -1
             results.write_evaluation(
                 task,
-                self._directory if is_kept else None,
+                self._directory if writes else None,
                 self._name_of(split),
                 rows,
                 checkpoints,
@@ -133,30 +158,34 @@ class Evaluator:
             )
 
     def note_verdict(self) -> None:
-        """Logs the verdict on the model, by its best checkpoint and the rows of `eval_split`, if
-        they are evaluated."""
+        """Logs the verdict on the model: by its training, and by the predictions of its best
+        checkpoint for the rows of `eval_split`, if these are evaluated."""
         settings, task = self._settings, self._task
+        # The evaluation of the best checkpoint; what follows is that of no rows.
         rows: Sequence[Row] = ()
-        name, values, result = settings.eval_split, None, {}
+        split, values, result = settings.eval_split, None, {}
         step, prefix = self._best()
-        if settings.do_eval or settings.eval_steps != 0 and self._data.can_evaluate():
+        # eval_steps is None if it is not given: training evaluates once an epoch, if it can.
+        evaluates = settings.eval_steps != 0 and self._data.can_evaluate()
+        if settings.do_eval or evaluates:
             # Of several files the first.
-            split, rows = next(iter(self._data.rows_to_evaluate().items()))
-            predictions = self._predictions(split, rows, step, prefix)
-            name, values = self._name_of(split), predictions.values
+            part, rows = next(iter(self._data.rows_to_evaluate().items()))
+            predictions = self._predictions(part, rows, step, prefix)
+            split, values = self._name_of(part), predictions.values
             result = results.score(task, predictions, rows, self._threshold)
+        # The training, from the files that it left. A command that only evaluates may have other
+        # settings than the training, which are in its document.
         train_rows: Sequence[Row] = ()
         if settings.do_train:
             train_rows = self._data.rows_of_train_file()
         while_training = best_checkpoint.BestCheckpoint(
             settings.model_dir, task.metrics[0]
         )
-        # An evaluation of another file has not the settings of the training.
         document = read_model(settings.model_dir)
         trained_with = document.resolved if document else {}
-        seen = verdict.Evidence(
+        evidence = verdict.Evidence(
             task,
-            name,
+            split,
             rows,
             train_rows,
             values,
@@ -166,18 +195,21 @@ class Evaluator:
             step,
             model_files.read_curve(settings.model_dir),
             trained_with.get("class_weights"),
-            bool(trained_with.get("init_checkpoint")),
-            self._run.model.config.d_model,
+            is_pretrained=bool(trained_with.get("init_checkpoint")),
+            width=self._run.model.config.d_model,
         )
-        for line in verdict.verdict(seen):
+        for line in verdict.verdict(evidence):
             _log.info("verdict: %s", line)
 
     def _evaluate_split(
         self, split: str, rows: Sequence[Row], step: int, prefix: str
     ) -> tuple[dict[str, Any], Predictions]:
-        """The metrics by name, and the predictions, of a checkpoint for the rows of a split; logs
-        the metrics the first time."""
-        # The loss is a mean over rows, not batches, so a last batch of fewer rows counts less.
+        """The result of a checkpoint for the rows of a split, the metrics and the loss by name; and
+        its predictions. Logs the result, unless it did so before.
+
+        While training chooses the threshold, sets `_threshold` to the best one for these
+        predictions, and the result has it as `threshold`.
+        """
         predictions = self._predictions(split, rows, step, prefix)
         task = self._task
         if self._chooses_threshold:
@@ -192,26 +224,29 @@ class Evaluator:
         return result, predictions
 
     def _name_of(self, split: str) -> str:
-        """What the files of an evaluation are called: after the split, or after a file that this
-        command names in its place. The run's own evaluation is not replaced by one of a file that
-        happens to be called dev, too."""
+        """What the files of an evaluation are called: the split, or "file_" and the name of another
+        file that this command evaluates as this split. With "file_", the evaluation of a file that
+        happens to be called dev does not replace the run's own evaluation of its dev split."""
         named = self._settings.named_files.get(split)
         document = read_model(self._settings.model_dir)
         if not named or not document:
             return split
+        # The file may be that of the run, which a resumed training names again.
         if document.resolved.get(f"{split}_file") == run_document.absolute(named):
             return split
-        first = self._data.paths(split)[0]
+        first = self._data.paths(split)[0]  # the split may be several files
         return "file_" + forms.stem(os.path.basename(first))
 
     # -- predictions
 
-    def predict(self, rows_of: Mapping[str, Sequence[Row]]) -> None:
-        """Writes the predictions of the best checkpoint for the rows of each file, by its name,
-        also in the form of GLUE's and CLUE's servers for their files."""
+    def predict(self, rows_by_name: Mapping[str, Sequence[Row]]) -> None:
+        """Writes the predictions of the best checkpoint for the rows of each split or file, given
+        by its name; for official files of GLUE and CLUE also in the form of their servers."""
         settings = self._settings
         step, prefix = self._best()
-        for name, rows in rows_of.items():
+        for name, rows in rows_by_name.items():
+            # A file that a flag names is not an official one.
+            is_official = not settings.predict_file and name not in settings.named_files
             predictions = self._predictions(name, rows, step, prefix)
             results.write_predictions(
                 self._directory,
@@ -222,25 +257,26 @@ class Evaluator:
                 step=step,
                 threshold=self._threshold,
                 output=settings.output,
-                is_official=not settings.predict_file
-                and name not in settings.named_files,
+                is_official=is_official,
             )
 
     def _predictions(
         self, name: str, rows: Sequence[Row], step: int, prefix: str
     ) -> Predictions:
-        """The predictions of a checkpoint for the rows of a split or file."""
+        """The predictions of a checkpoint for the rows of a split or file, which are kept for the
+        next call with equal rows."""
+        # Without the labels: a file may be evaluated with labels, and predicted without.
         texts = [(row.id, row.pairs, row.source) for row in rows]
-        for known_step, known_texts, predictions in self._predicted:
-            if known_step == step and known_texts == texts:
-                return predictions
+        for known in self._predicted:
+            if known.step == step and known.texts == texts:
+                return known.predictions
         self._session.restore(prefix)
         with progress(f"{self._task.name} {name}", len(rows), " rows") as advance:
             predictions, counts = self._predictor.predict(rows, advance)
-        cut = int(counts.is_cut.sum())
-        # An evaluation has said it beside the metrics.
+        num_cut = int(counts.is_cut.sum())
+        # The same rows are cut for each checkpoint: it is noted with the first evaluation.
         is_noted = any(name == split for split, _ in self._reported)
-        if cut and not is_noted:
-            _log.warning("note: %d of %d rows: %s", cut, len(rows), CUT_WORDS)
-        self._predicted.append((step, texts, predictions))
+        if num_cut and not is_noted:
+            _log.warning("note: %d of %d rows: %s", num_cut, len(rows), CUT_WORDS)
+        self._predicted.append(_Predicted(step, texts, predictions))
         return predictions

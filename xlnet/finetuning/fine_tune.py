@@ -25,17 +25,27 @@ def fine_tune(
     device: DeviceSettings,
     given: Collection[str],
 ) -> None:
-    """Makes records, trains, evaluates and predicts as the settings say; arguments as of `resolve`.
+    """Makes records, trains, evaluates and predicts, as the settings say.
+
+    Args:
+      settings: what to do, for which task, with which files, in which model directory.
+      network: how the network is run, such as its dropout and precision.
+      optimization: the length of the training, its learning rate and optimizer.
+      device: which devices are asked for.
+      given: names of the settings that the user gave. The others have their defaults here, and may
+        be inherited from the model directory.
 
     Raises:
       UserError: something in the settings or the files is wrong.
       Unfinished: a signal stopped the training, or what follows it.
     """
-    known.load(settings.own_module)
+    known.load(settings.own_module)  # registers the user's task types
     if isinstance(settings, SpanSettings):
-        # A training that resumes has the files that it began with.
-        resumes = settings.do_train and read_model(settings.model_dir)
-        if settings.evaluates_predict_file and not resumes:
+        # The document of the run that the training resumes, None without one.
+        resumed = read_model(settings.model_dir) if settings.do_train else None
+        # As in the original program, a file to predict is the dev file, too. A training that
+        # resumes has the dev file that it began with.
+        if settings.evaluates_predict_file and not resumed:
             settings = dataclasses.replace(settings, dev_file=settings.predict_file)
             given = {*given, "dev_file"}
         if settings.do_prepro:
@@ -44,12 +54,13 @@ def fine_tune(
                 return
     run = resolve(settings, network, optimization, device, given)
     # From here on the settings are those of the run, with what its directory says.
-    settings, task, data = run.model.tuned.settings, run.model.tuned.task, run.data
+    tuned = run.model.tuned
+    settings, task, data = tuned.settings, tuned.task, run.data
 
     # Read all files before any work: bad rows are found first. Then train, evaluate and predict.
     if settings.do_eval:
-        data.rows_to_evaluate()  # which keeps them
-    to_predict = data.rows_to_predict() if settings.do_predict else {}
+        data.rows_to_evaluate()  # `data` keeps the rows for the evaluations
+    to_predict = data.rows_to_predict() if settings.do_predict else {}  # by file
     evaluator = Evaluator(run)
     with contextlib.ExitStack() as stack:
         if settings.do_train:
@@ -61,10 +72,12 @@ def fine_tune(
                 lower_is_better=task.lower_is_better,
             )
             evaluates = bool(training.settings.eval_steps)
+            # An error of TensorFlow at a damaged record names the file of the records.
             with errors.translated_errors(records=training.records):
                 loop.fit(training, selection, evaluator if evaluates else None)
             evaluator.keep_threshold(selection.best() or {})
-            # A signal still means that the run is not done.
+            # From here on a signal raises `Unfinished`, so that the program's status says that
+            # something of the run is missing: the same command makes it.
             stack.enter_context(loop.StopSignal(ends_at_once=True))
         if settings.do_eval:
             evaluator.evaluate()

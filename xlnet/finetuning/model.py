@@ -31,12 +31,13 @@ from xlnet.tasks.task import Row
 class TaskModel:
     """A network and the output layer of a task, as a graph of TensorFlow.
 
-    Features of all methods are a dict of tensors [B, ...] as in `record_files.finetuning_features`;
-    ids may have any length.
+    All methods take the features of a batch: a dict of tensors [B,...] of token ids, padding,
+    segment ids, [B,C*T] each for any T, and what the task type adds, such as labels; see
+    `record_files.finetuning_features`.
 
     Attributes:
       config: the architecture.
-      tuned: the task and the settings.
+      tuned: the task, and the settings of the run.
       network: how the network is run, such as its dropout and precision.
     """
 
@@ -45,10 +46,13 @@ class TaskModel:
     network: NetworkSettings
 
     def outputs(self, features: Tensors, with_loss: bool = False) -> Tensors:
-        """The outputs of the task's head: dict of tensors [B, ...]. with_loss: also the `loss` of
-        each record, [B], for which labels are read; without a label it is that of label 0."""
+        """The outputs of the task's head in inference, tensors [B,...] by the names that the task
+        type gives them, such as `values`. with_loss: also the `loss` of each record, [B], for which
+        the features have the labels; a record without a label has the label 0."""
         task = self.tuned.task
-        with parameters.model_scope(kept_in=self.network.run_config(False).precision):
+        run = self.network.run_config(is_training=False)
+        # Matrices are stored in the precision of the matmuls, which would round them anyway.
+        with parameters.model_scope(kept_in=run.precision):
             nn, logits = self._logits(features)
             outputs = task.outputs(nn, logits, features)
             if with_loss:
@@ -63,8 +67,14 @@ class TaskModel:
         options: LossOptions,
         device: str | None = None,
     ) -> tf.Tensor:
-        """The training loss of each record, float32 [B]. seed: of dropout, uint64 [1]; device: see
-        `RunConfig`."""
+        """The training loss of each record, float32 [B].
+
+        Args:
+          seed: of dropout, uint64 [1].
+          options: how labels are smoothed and weighted in the loss.
+          device: "xla" where XLA compiles the graph; None: kernels are chosen for the device that
+            is found.
+        """
         with parameters.model_scope():
             nn, logits = self._logits(features, seed, device)
             return self.tuned.task.loss(nn, logits, features, options)
@@ -75,34 +85,36 @@ class TaskModel:
         seed: tf.Tensor | None = None,
         device: str | None = None,
     ) -> tuple[heads.HeadBuilder, Any]:
-        """(`heads.HeadBuilder` on the network's output, the output layer's logits). seed: of
-        dropout; None: inference."""
+        """(The builder of the head, on the network's output; the logits of the output layer, of the
+        shape that the task type gives them, such as [B,L]). seed: of dropout; None: inference."""
         settings, task = self.tuned.settings, self.tuned.task
         is_training = seed is not None
         run = self.network.run_config(is_training, device=device)
-        # The choices of an example, one after the other: [B*C,T].
-        count = task.num_choices(is_training)
-        texts = []
+        # Each choice of an example is an input of the network: [B,C*T] to [B*C,T].
+        num_choices = task.num_choices(is_training)
+        inputs = []
         for name in IDS:
             x = features[name]
-            if count > 1:
-                x = tf.reshape(x, [-1, modeling.shape_of(x)[1] // count])
-            texts.append(x)
-        ids, padding, segments = texts
-        # Read at once: each token sees all others.
+            if num_choices > 1:
+                length = modeling.shape_of(x)[1] // num_choices  # T
+                x = tf.reshape(x, [-1, length])
+            inputs.append(x)
+        ids, padding, segments = inputs  # in the order of `IDS`
+        # Padding alone is masked: each token sees all others.
         sequence = modeling.transformer_xl(
             self.config,
             run,
             input_ids=ids,
             seg_ids=segments,
-            mask=padding[:, None] > 0,
+            mask=padding[:, None] > 0,  # [B*C,1,T]
             seed=seed,
-        ).sequence
+        ).sequence  # [B*C,T,D]
         nn = heads.HeadBuilder(
             run,
-            self.tuned.scope,
+            task.scope(settings.cls_scope),
             sequence,
             padding,
+            # `nn.summary`, which not all task types call
             lambda: heads.summarize(
                 self.config,
                 run,
@@ -121,16 +133,18 @@ class TaskModel:
 
 
 def placeholders(tuned: FineTunedTask, with_targets: bool = False) -> Tensors:
-    """The features of records, by name: for any batch size, and for any length where there is one
-    value for each token. with_targets: also those that the loss alone depends on."""
+    """A placeholder for each feature of records, by name, for any batch size, and for any length
+    where a feature has a value for each token. with_targets: also for the features that the loss
+    alone depends on, such as the labels."""
     task = tuned.task
     left_out = () if with_targets else task.target_features
     inputs = {}
     for name, shape, dtype in tuned.features(is_training=False):
-        if name in (*IDS, *task.padding.token_features):
+        if name in (*IDS, *task.padding.token_features):  # a value for each token
             shape = (None,)
-        # `is_real_example` is 1 in all records.
+        # `is_real_example` is 1 in all records, and nothing is computed from it.
         if name not in ("is_real_example", *left_out):
+            # "int32" or "float32", from "int" or "float"
             inputs[name] = tf.placeholder(dtype + "32", [None, *shape], name)
     return inputs
 
@@ -145,9 +159,9 @@ class Predictor:
     Args:
       model: the network, with the output layer of its task.
       tokenizer: that of its vocabulary.
-      restored: has the weights.
-      batch_size: records that go through the network together, at most.
-      most_tokens: tokens that do, at most, but at least one record; None: any number.
+      restored: the session that has the weights, or will have them when rows are predicted.
+      batch_size: maximum number of records of a batch.
+      most_tokens: maximum number of tokens of a batch of two or more records; None: any number.
     """
 
     def __init__(
@@ -162,50 +176,63 @@ class Predictor:
         self._batch_size, self._most_tokens = batch_size, most_tokens
 
         def build() -> tuple[Tensors, Tensors]:
+            """The inputs and the outputs on a device, by name."""
             features = {}
-            with tf.device("/cpu:0"):
+            with tf.device("/cpu:0"):  # batches are fed on the host
                 inputs = placeholders(model.tuned, with_targets=True)
-                # Shapes of what is fed are unknown to TensorFlow's optimizer.
+                # TensorFlow's graph optimizer ignores the shapes of placeholders.
                 for name, tensor in inputs.items():
                     features[name] = tf.ensure_shape(tensor, tensor.shape)
             return inputs, model.outputs(features, with_loss=True)
 
+        # One for each of the batches that are computed in parallel.
         self._copies = restored.copies("task", build)
 
     def predict(
         self, rows: Sequence[Row], advance: Callable[[int], object] | None = None
     ) -> tuple[Predictions, TokenCounts]:
-        """The predictions of n rows, and the counts of their tokens, int [n].
+        """The predictions of n > 0 rows, and the counts of their tokens, int [n].
 
         Args:
           advance: moves a progress bar by a number of rows.
         """
-        parts = []
-        blocks: list[tuple] = []  # which `_batches` fills
-        for batch, outputs in in_parallel(self._copies, self._batches(rows, blocks)):
-            parts.append({**outputs, "index": batch["index"]})
+        of_batches = []
+        blocks: list[tuple] = []  # filled by `_batches` while it yields
+        batches = self._batches(rows, blocks)
+        for batch, outputs in in_parallel(self._copies, batches):
+            of_batches.append({**outputs, "index": batch["index"]})
             if advance:
+                # A row counts when its first record is done.
                 advance(int(batch["is_first"].sum()))
-        outputs = in_order(parts)
-        windows, read, total = np.concatenate(blocks, axis=1)  # int [n] each
+        of_records = in_order(of_batches)  # [m,...]
+        # int [n] each: the number of records of each row, and its `TokenCounts`
+        windows, read, total = np.concatenate(blocks, axis=1)
         # A row may have several records; the task's `join` makes one prediction of their outputs.
-        loss = mean_over_windows(outputs.pop("loss"), windows)
-        values = self._tuned.task.join(outputs, windows)
+        loss = mean_over_windows(of_records.pop("loss"), windows)
+        values = self._tuned.task.join(of_records, windows)
         return Predictions(values, loss), TokenCounts(read, total)
 
     def _batches(self, rows: Sequence[Row], blocks: list[tuple]) -> Iterator[Arrays]:
-        """Yields batches of the records of rows, of about equal length. Each record has its number,
-        `index`, and whether it `is_first` of its row. Adds to `blocks`, for some rows at a time,
-        how many records each has, and its `TokenCounts`: a tuple of three arrays, int [rows]."""
+        """Yields batches of the records of rows, features [B,...] by name; the records of a batch
+        have about the same length. Two features are added: the `index` of a record among those of
+        all rows, and `is_first`, 1 for the first record of a row.
+
+        Adds to `blocks` a tuple for each block of rows, of three arrays int [rows]: the number of
+        records of each row, the number of its tokens that these have, and of all of its tokens.
+        """
         task, layout = self._tuned.task, self._tuned.layout
-        rest = iter(rows)
-        begin = 0  # the number of the block's first record
-        # Some rows at a time: their features take more memory than their outputs.
-        while block := list(itertools.islice(rest, POOL_BATCHES * self._batch_size)):
+        remaining = iter(rows)
+        block_size = POOL_BATCHES * self._batch_size
+        begin = 0  # the index of the block's first record
+        # A block of rows at a time, as the features of rows take more memory than their outputs.
+        while block := list(itertools.islice(remaining, block_size)):
+            # records: features [m,...] by name; windows: int [rows], records of each row
             records, windows, counts = task.encode(block, self._tokenizer, layout)
             blocks.append((windows, *counts))
+            first_records = np.cumsum(windows) - windows  # [rows], indices in the block
             records["is_first"] = np.zeros(windows.sum(), np.int32)
-            records["is_first"][np.cumsum(windows) - windows] = 1
+            records["is_first"][first_records] = 1
+            # numbers: int [B], the indices in the block of the records of a batch
             for numbers, batch in batches_by_length(
                 records,
                 layout.max_seq_length,
@@ -217,11 +244,14 @@ class Predictor:
             begin += windows.sum()
 
 
-def in_order(parts: Sequence[Arrays]) -> Arrays:
-    """Joins batches: arrays [m,...] by name, in the order of `index`, which is left out."""
-    order = np.argsort(np.concatenate([part["index"] for part in parts]), kind="stable")
+def in_order(batches: Sequence[Arrays]) -> Arrays:
+    """Joins batches, arrays [B,...] by name, to arrays [m,...] by name, in the order of the array
+    `index`, int [B], which is left out."""
+    index = np.concatenate([batch["index"] for batch in batches])  # [m]
+    order = np.argsort(index, kind="stable")
     joined = {}
-    for name in parts[0]:
+    for name in batches[0]:
         if name != "index":
-            joined[name] = np.concatenate([part[name] for part in parts])[order]
+            values = np.concatenate([batch[name] for batch in batches])
+            joined[name] = values[order]
     return joined

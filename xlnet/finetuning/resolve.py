@@ -1,4 +1,8 @@
-"""From the settings of a command line to a fine-tuning run: what is found, read and checked."""
+"""From the settings of a command line to a fine-tuning run: what is found, read and checked.
+
+`resolve` makes what all runs have; `training_run` adds the training, with what follows from its
+rows.
+"""
 
 from __future__ import annotations
 
@@ -42,30 +46,33 @@ def resolve(
     given: Collection[str],
 ) -> TaskRun:
     """The run that follows from a command line and its model directory, checked as far as that is
-    possible before the files of the task are read.
+    possible without the rows of the task.
 
     Args:
       settings: as given, or their defaults, like the next three.
       network: how the network is run.
-      optimization: of the optimizer.
+      optimization: the length of the training, its learning rate and optimizer.
       device: which devices are asked for.
-      given: names of the settings that the user gave, at any value.
+      given: names of the settings that the user gave, at any value. Others are inherited from the
+        model.
 
     Raises:
       UserError: something does not fit; nothing was written.
     """
-    before = task_settings.read_model(settings.model_dir)
+    # The document of the model that is in `model_dir`, None without one.
+    trained = task_settings.read_model(settings.model_dir)
     settings, network, optimization = task_settings.inherited_settings(
-        settings, network, optimization, given, before
+        settings, network, optimization, given, trained
     )
     check_directories(settings)
     config = XLNetConfig(json_path=settings.model_config_path)
+    # The vocabulary must be that of the weights in these directories, by the flags of these.
     weights = {"model_dir": settings.model_dir}
     if settings.init_checkpoint:
         weights["init_checkpoint"] = files.directory_of(settings.init_checkpoint)
     tokenizer = task_settings.read_vocabulary(settings, config, weights)
     check_columns(settings)
-    tuned = FineTunedTask(task_settings.task_of_run(settings, before), settings)
+    tuned = FineTunedTask(task_settings.task_of_run(settings, trained), settings)
     data = TaskData(tuned, tokenizer)
     check_files(tuned, data)
     run = TaskRun(
@@ -79,7 +86,8 @@ def resolve(
 
 
 def make_records(settings: SpanSettings) -> None:
-    """Makes the records of the train file; for `--do_prepro` of the original."""
+    """Writes the records of the train file to `output_dir`, for `--do_prepro` of the original. A
+    training with this `output_dir` uses them."""
     task_settings.require(settings, "spiece_model_file", "output_dir")
     if not settings.train_file:
         task_settings.require(settings, "data_dir")
@@ -88,10 +96,11 @@ def make_records(settings: SpanSettings) -> None:
         settings.spiece_model_file, settings.uncased, settings.keep_accents
     )
     check_columns(settings)
-    before = None
+    # A model is not needed. If there is one, the task is that which it was trained for.
+    trained = None
     if settings.model_dir:
-        before = task_settings.read_model(settings.model_dir)
-    tuned = FineTunedTask(task_settings.task_of_run(settings, before), settings)
+        trained = task_settings.read_model(settings.model_dir)
+    tuned = FineTunedTask(task_settings.task_of_run(settings, trained), settings)
     data = TaskData(tuned, tokenizer)
     rows = data.rows_to_train()
     path = data.records(rows)
@@ -103,12 +112,16 @@ def make_records(settings: SpanSettings) -> None:
 
 
 def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
-    """The training that follows from a run and its rows. device: which devices were asked for.
+    """The training that follows from a run and its rows; reads the rows and writes their records.
+
+    Args:
+      run: as `resolve` made it.
+      device: which devices were asked for, for the document.
 
     Raises:
       UserError: something does not fit; nothing was written but records.
     """
-    # Read the rows of all files: bad ones are found before hours of work.
+    # What follows from the number of rows.
     model, data, devices = run.model, run.data, run.devices
     settings, task = model.tuned.settings, model.tuned.task
     rows = data.rows_to_train()
@@ -119,8 +132,9 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
         len(rows),
         devices.replicas * settings.grad_accum_steps,
     )
-    settings_in_epochs = settings  # as run.json keeps them
-    labelled = data.rows_of_train_file()
+    # `run.json` keeps the settings before the intervals are in steps: a resumed run derives these
+    # again.
+    settings_without_steps = settings
     if not data.can_evaluate():
         _log.warning(
             "note: there is no file %s to evaluate on while training",
@@ -134,18 +148,21 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
             settings.train_batch_size,
             len(rows),
         )
+
+    # Read the rows to evaluate, too: bad ones are found before hours of work.
+    rows_of_train_file = data.rows_of_train_file()
     evaluated = {}
     if settings.eval_steps or settings.do_eval:
         evaluated = data.rows_to_evaluate()
-    note_repeated_texts(labelled, evaluated)
+    note_repeated_texts(rows_of_train_file, evaluated)
     class_weights = None
     if settings.class_weights:
-        class_weights = contract.balanced_weights(task, labelled)
+        class_weights = contract.balanced_weights(task, rows_of_train_file)
 
-    # Check that the settings are those of the run that is resumed. Its vocabulary and architecture
-    # are the copies in its directory.
+    # Check that network, vocabulary and files are those of the run that is resumed. The document
+    # names the copies of architecture and vocabulary in the run's directory.
     resolved = run_document.values_of(
-        (settings_in_epochs, model.network, optimization, device)
+        (settings_without_steps, model.network, optimization, device)
     )
     for name, file in task_settings.OWN_FILES.items():
         resolved[name] = os.path.join(settings.model_dir, file)
@@ -185,13 +202,9 @@ def derived(
     parts: int,
 ) -> tuple[AnySettings, OptimizationSettings]:
     """The settings of a training, with what follows from the network and the number of rows in
-    place of what is not given:
+    place of what is None, not given:
 
-    - learning rate: 3e-5 for pretrained weights of width 768, as in the settings that the authors
-      published (2e-5 to 5e-5 for widths 768 and 1024), and 1e-4 for random ones, as in pretraining
-      on one GPU; both times (768 / width)^2, at most 2e-3. The power and the limit are no
-      measurement: they give the sample's width 128 the rates 1e-3 and 2e-3, between which networks
-      of that width are pretrained, and leave 2e-5 and 3e-5 for the published widths.
+    - learning rate: by the width of the network, see `verdict.default_rate`.
     - batch: 32 as in the published settings, 16 and 8 for files of fewer than 640 and 320 rows, so
       that an epoch has 20 steps or more.
     - epochs: 3, and so many more for small files that there are 300 steps, at most 20
@@ -201,9 +214,9 @@ def derived(
 
     Args:
       settings: of the task; of the run.
-      optimization: of the optimizer.
+      optimization: the length of the training, its learning rate and optimizer.
       width: `d_model` of the network.
-      num_rows: to train on.
+      num_rows: the number of rows to train on.
       parts: replicas x micro-batches, of which the batch is a multiple.
     """
     batch = settings.train_batch_size
@@ -213,10 +226,13 @@ def derived(
             batch = 16
         if num_rows < 320:
             batch = 8
+        # Not more than all rows, and rounded up to a multiple.
         batch = parts * math.ceil(min(batch, num_rows) / parts)
+    # One of the two lengths may be given: epochs or steps.
     epochs = settings.epochs
     if epochs is None and optimization.train_steps is None:
-        epochs = math.ceil(min(20, max(3, 300 * batch / num_rows)))
+        epochs_of_300_steps = 300 * batch / num_rows
+        epochs = math.ceil(min(20, max(3, epochs_of_300_steps)))
     steps = optimization.train_steps
     if epochs:
         # Not rounded up: batches run across the ends of epochs, so 2 epochs of 10 rows in batches
@@ -237,25 +253,26 @@ def derived(
 
 
 def in_steps(settings: AnySettings, num_rows: int, train_steps: int) -> AnySettings:
-    """The settings with the intervals of a training in steps. By default it is evaluated and saved
-    once an epoch, saved every 1,000 steps if an epoch has more, and logged in 20 lines or more.
+    """The settings with the intervals of a training in steps, in place of what is None, not given:
+    it evaluates and saves once an epoch, saves every 1,000 steps if an epoch has more, and logs 20
+    lines or more.
 
-    A row of several windows counts once, so an epoch passes over a part of the windows.
+    An epoch has as many records as there are rows. Where rows have several records, their windows,
+    it has only a part of these.
     """
     once_an_epoch = max(1, math.ceil(num_rows / settings.train_batch_size))
     eval_steps = settings.eval_steps
-    if eval_steps is None:
+    if eval_steps is None:  # 0, if given, means never
         eval_steps = once_an_epoch
+    # These are not 0 if they are given.
     save_steps = settings.save_steps or min(once_an_epoch, _MOST_UNSAVED)
-    log_steps = settings.log_steps
-    if not log_steps:
-        log_steps = min(max(1, train_steps // 20), _MOST_UNLOGGED)
+    log_steps = settings.log_steps or min(max(1, train_steps // 20), _MOST_UNLOGGED)
     return dataclasses.replace(
         settings, eval_steps=eval_steps, save_steps=save_steps, log_steps=log_steps
     )
 
 
-# ---- what is wrong before any file is read
+# ---- checks without the rows
 
 
 def check_directories(settings: TaskSettings) -> None:
@@ -264,12 +281,12 @@ def check_directories(settings: TaskSettings) -> None:
     if settings.data_dir and not os.path.exists(settings.data_dir):
         found = f"no such file or directory: {settings.data_dir}"
         raise wrong("data_dir", found, "one that exists")
-    written = ["output_dir"]
+    flags = ["output_dir"]  # of directories that are written to, if they are given
     if settings.do_train:
-        written.append("model_dir")
+        flags.append("model_dir")
     if settings.do_predict and not settings.output:
-        written.append("predict_dir" if settings.predict_dir else "model_dir")
-    for flag in written:
+        flags.append("predict_dir" if settings.predict_dir else "model_dir")
+    for flag in flags:
         path = getattr(settings, flag)
         if path and os.path.isfile(path):
             raise wrong(flag, f"the file {path}", "a directory")
@@ -284,23 +301,26 @@ def check_columns(settings: TaskSettings) -> None:
     task = known.find_task(settings.task_name)
     for field in dataclasses.fields(settings):
         is_column = field.metadata["help_group"] is HelpGroup.COLUMNS
-        if is_column and getattr(settings, field.name) != field.default:
+        value = getattr(settings, field.name)
+        if is_column and value != field.default:
             expected = f"none: the columns of task {task.name} are known"
-            raise wrong(field.name, repr(getattr(settings, field.name)), expected)
+            raise wrong(field.name, repr(value), expected)
 
 
 def check_files(tuned: FineTunedTask, data: TaskData) -> None:
-    """Raises UserError where a task has too few or too many files, or one would be overwritten."""
+    """Raises UserError where early stopping has no file to evaluate on, or where the one file of
+    `output` is to have the predictions of several, or is a file that is read."""
     settings, task = tuned.settings, tuned.task
     if settings.do_train and settings.patience and not data.can_evaluate():
         found = f"no file {settings.eval_split} to evaluate on"
         raise wrong("patience", found, "evaluations while training")
     if not settings.output:
         return
+    # All files that are read: those to predict, and those of all splits.
     read: list[str] = []
     for path in forms.each_path(settings.predict_file or ""):
         read += task.files_of(path)
-    if not read:
+    if not read:  # a split is predicted, which may have several parts
         parts = expand_split(task, settings.predict_split)
         if len(parts) > 1:
             raise wrong("output", "one file", f"predict_dir for {', '.join(parts)}")
@@ -329,15 +349,15 @@ def check_run(run: TaskRun) -> None:
     if settings.do_train and settings.train_batch_size:
         run.devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
 
-    # The weights.
-    found = best_checkpoint.best_or_newest(settings.model_dir)
+    # The weights: those of the model directory, or else those that a training starts from.
+    trained = best_checkpoint.best_or_newest(settings.model_dir)
     for directory in (settings.model_dir, os.path.join(settings.model_dir, BEST)):
         task_settings.check_trained_for(directory, settings, task)
-    if found:
-        checkpoint.check_config(found, config)
+    if trained:
+        checkpoint.check_config(trained, config)
     elif settings.init_checkpoint:
-        prefix = checkpoint.resolve(settings.init_checkpoint)
-        checkpoint.check_config(prefix, config)
+        initial = checkpoint.resolve(settings.init_checkpoint)
+        checkpoint.check_config(initial, config)
         if settings.do_train:
-            checkpoint.read_weights(prefix)  # which must be finite
+            checkpoint.read_weights(initial)  # raises UserError unless all are finite
             task_settings.check_start(settings, task)

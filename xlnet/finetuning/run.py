@@ -29,7 +29,8 @@ from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.contract import LossOptions
 from xlnet.tasks.task import Row
 
-# Of batches, where XLA compiles the step: it makes a program for each length.
+# Maximum number of different lengths of batches where XLA compiles the step, as it compiles a
+# program for each length.
 MOST_LENGTHS = 6
 
 
@@ -40,9 +41,9 @@ class TaskRun:
 
     Attributes:
       model: the network with the task's output layer; the task and the settings.
-      optimization: of the optimizer.
+      optimization: the length of the training, its learning rate and optimizer.
       data: the files of the task, and the vocabulary.
-      devices: of the run.
+      devices: those that the run computes on.
     """
 
     model: TaskModel
@@ -53,14 +54,14 @@ class TaskRun:
 
 @dataclasses.dataclass(frozen=True)
 class FineTuningRun(TaskRun, TrainingRun):
-    """A training: rows are read and checked, lengths are in steps.
+    """A training: rows are read and checked, its length and its intervals are in steps.
 
     Attributes, besides those of `TaskRun` and `TrainingRun`:
-      settings: of the task, and of the run.
-      document: what the model directory says of the run.
-      rows: to train on.
+      settings: of the task and of the run, with a value for whatever was not given.
+      document: the content of the run's `run.json`.
+      rows: the examples to train on.
       records: the path of the TFRecord file of these rows.
-      class_weights: floats [L], weights of the examples by their label; None: all 1.
+      class_weights: floats [L], the weight of each of L labels in the loss; None: all 1.
     """
 
     settings: FineTuningSettings
@@ -72,16 +73,23 @@ class FineTuningRun(TaskRun, TrainingRun):
     # -- the step
 
     def model_fn(self, features: Tensors) -> EstimatorSpec:
-        """A training step on one replica; features: those of `batches`, [b,...]."""
-        batch = ops.on_device(features)
-        # The index of the first example in the global batch; any feature has its size.
-        first_row = replica_index() * batch["is_real_example"].shape.as_list()[0]
-        # Loss and gradients, of each micro-batch. In float16 the loss is scaled, since small
-        # gradients would become 0.
+        """Builds a training step on one replica. features: this replica's part of a batch of
+        `batches`, tensors [b,...] by name."""
+        batch = ops.on_device(features)  # integers in the type that suits the device
+        # The index in the global batch of this replica's first example. All features are [b,...].
+        num_examples = batch["is_real_example"].shape.as_list()[0]  # b
+        first_row = replica_index() * num_examples
+        # Loss and gradients, means over the micro-batches. In float16 the loss is scaled, since
+        # small gradients would become 0.
         scale = optimizer.LossScale() if self.network.precision == "fp16" else None
-        parts, xla = self.settings.grad_accum_steps, self.devices.xla
+        # The third result is empty: no tensors are kept for the next step.
         loss, gradients, _ = optimizer.loss_and_gradients(
-            self, batch, first_row, parts, scale, xla
+            self,
+            batch,
+            first_row,
+            self.settings.grad_accum_steps,
+            scale,
+            self.devices.xla,
         )
         # Means over the replicas.
         *gradients, loss = mean_over_replicas([*gradients, loss])
@@ -94,38 +102,49 @@ class FineTuningRun(TaskRun, TrainingRun):
     def micro_batch_loss(
         self, part: Tensors, first_row: Any
     ) -> tuple[tf.Tensor, Tensors]:
-        """The loss of a micro-batch, the mean over its examples, and no tensors to keep, as
-        fine-tuning has no memory. first_row: the index of its first example in the global batch."""
+        """The mean loss of the examples of a micro-batch, float32 scalar; and {}: no tensors are
+        kept for the next step, as fine-tuning has no memory.
+
+        Args:
+          part: the features of the micro-batch by name, [number of examples,...].
+          first_row: the index in the global batch of its first example.
+        """
         settings = self.settings
         options = LossOptions(settings.label_smoothing, self.class_weights)
+        # 0: nothing is frozen, the embeddings neither.
         getter = frozen(settings.freeze_layers) if settings.freeze_layers else None
         # In pretraining, dropout masks are sampled for each batch element, so micro-batches have
         # the masks of one large batch. That needs shapes that are known when the graph is built.
         # Here a batch has the length of its longest text, so each micro-batch has a seed of its
         # own, and its masks differ from those of one large batch.
-        seed = stateless_random.dropout_seed(settings.seed, tf.train.get_global_step())
+        step_seed = stateless_random.dropout_seed(
+            settings.seed, tf.train.get_global_step()
+        )
+        seed = stateless_random.fold_in(step_seed, first_row)
+        # The scope stays the same, and gets the getter.
         with tf.variable_scope(tf.get_variable_scope(), custom_getter=getter):
             losses = self.model.training_loss(
                 part,
-                stateless_random.fold_in(seed, first_row),
+                seed,
                 options,
                 device="xla" if self.devices.xla else None,
             )
-        # All parts are equally large, so the mean of their means is that of the batch.
+        # Micro-batches are equally large, so the mean of their means is that of the batch.
         return tf.reduce_mean(losses), {}
 
     # -- what the loop needs besides, see `estimator.TrainingRun`
 
     def batches(self, start: int) -> tf.data.Dataset:
-        """Shuffled batches of the records from the step `start` on.
+        """Shuffled batches of the records, without end, from the step `start` on: features by name,
+        [B,...].
 
-        Which rows a step has follows from the seed and its number alone: a resumed run does not
+        The seed and the number of a step alone decide which records it has: a resumed run does not
         read the batches before.
         """
         tuned, length = self.model.tuned, self.settings.max_seq_length
         padding = tuned.task.padding
         multiple = padding.multiple
-        if self.devices.xla:
+        if self.devices.xla:  # fewer lengths, as each takes a compilation
             multiple = compiled_multiple(length, multiple)
         return input_pipeline.finetuning_batches(
             self.records,
@@ -140,18 +159,21 @@ class FineTuningRun(TaskRun, TrainingRun):
         )
 
     def write_document(self) -> None:
+        """Writes `run.json`, the architecture and the vocabulary into the model directory."""
         run_document.write(
             self.settings.model_dir, self.document, self.config, self.data.tokenizer
         )
 
     def banner(self) -> dict[str, str]:
+        """What is trained on what: lines by their names, for the log."""
         settings, task, data = self.settings, self.model.tuned.task, self.data
         held_out = ""
-        # which decides by a hash: of few rows it is another share
+        # Counted, since a hash of its text decides whether a row is held out: of few rows, the
+        # ratio of those that are may differ much from `dev_share`.
         if task.files.dev_share:
-            count = len(data.rows_of_split("dev", True)["dev"])
+            count = len(data.rows_of_split("dev", need_labels=True)["dev"])
             held_out = f"; {count:,} more of the file held out as dev"
-        labels = "scores"
+        labels = "none"
         if task.labels:
             labels = task.counts_in_words(data.rows_of_train_file())
         epochs = (
@@ -174,24 +196,26 @@ class FineTuningRun(TaskRun, TrainingRun):
 
 def compiled_multiple(max_seq_length: int, multiple: int) -> int:
     """The number of tokens to whose multiples the lengths of batches are rounded up, so that there
-    are at most `MOST_LENGTHS` lengths.
+    are at most `MOST_LENGTHS` lengths. It is itself a multiple of `multiple`.
 
     >>> compiled_multiple(128, 8)   # 24, 48, 72, 96, 120 and 128
     24
     """
-    step = math.ceil(max_seq_length / MOST_LENGTHS)
-    return multiple * math.ceil(step / multiple)
+    least = math.ceil(max_seq_length / MOST_LENGTHS)
+    return multiple * math.ceil(least / multiple)
 
 
 def frozen(count: int) -> Callable[..., Any]:
-    """A variable scope's getter that freezes the embeddings, the `count` lowest layers, and what is
-    kept in one variable for all layers: the biases of attention and `seg_embed`."""
-    of_all_layers = "transformer/(word_embedding/|mask_emb/|r_[wrs]_bias$|seg_embed$)"
+    """A `custom_getter` of a variable scope that freezes the embeddings, the `count` lowest layers,
+    and what is kept in one variable for all layers: the biases of attention and `seg_embed`."""
+    outside_layers = "transformer/(word_embedding/|mask_emb/|r_[wrs]_bias$|seg_embed$)"
 
     def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
-        layer = layer_of(name)
-        if layer is None:
-            is_frozen = bool(re.search(of_all_layers, name))
+        layer = layer_of(name)  # the lowest one is 0
+        if (
+            layer is None
+        ):  # an embedding, a variable of all layers, or of the output layer
+            is_frozen = bool(re.search(outside_layers, name))
         else:
             is_frozen = layer < count
         if is_frozen:

@@ -37,17 +37,17 @@ from xlnet.tasks.contract import Task
 _log = logging.getLogger(__name__)
 
 _EXTRA = "assets.extra"  # files beside the graph, which TensorFlow Serving ignores
-# Replaces code points that are not characters (U+FFFE) and bytes that are not UTF-8: for private
-# use, so unknown to any vocabulary, as those are.
+# A code point for private use, which replaces code points that are not characters (U+FFFE) and
+# bytes that are not UTF-8: no vocabulary knows either.
 _NO_CHARACTER = 0xE000
 
 
 def export(model: LoadedModel, export_dir: str) -> str:
     """Writes a model as a SavedModel into `export_dir`, as its next version, 1, 2, ...; returns the
-    directory of that.
+    directory of this version.
 
-    It has the signatures `ids`, and `text` or a note that it cannot have it, such as without
-    tensorflow-text.
+    The SavedModel has the signature `ids`, and `text` if the model can have it; a note in the log
+    says why not, such as without tensorflow-text.
 
     Args:
       model: a fine-tuned one; the precision of its network, "fp32" or "bf16", is that of the
@@ -64,12 +64,12 @@ def export(model: LoadedModel, export_dir: str) -> str:
     versions = [int(name) for name in os.listdir(export_dir) if name.isdecimal()]
     target = os.path.join(export_dir, str(1 + max(versions, default=0)))
     with files.new_directory(target) as directory:
-        made = _write(model, tuned, directory)
+        signature_names = _write(model, tuned, directory)
     _log.info(
         "exported %s to %s: signatures %s, %s",
         model.prefix,
         target,
-        ", ".join(made),
+        ", ".join(signature_names),
         DTYPES[model.network.precision or "fp32"],
     )
     return target
@@ -80,55 +80,60 @@ def _write(model: LoadedModel, tuned: FineTunedTask, directory: str) -> list[str
     the vocabulary; returns the names of the signatures."""
     devices = connect(DeviceSettings(device="cpu", num_hosts=1))
     with (
-        without_registered_gradients(),
+        without_registered_gradients(),  # these would keep the graph in memory
         tf.Graph().as_default(),
         tf.Session(config=devices.session_config()) as session,
     ):
-        made = _build(model, tuned)
+        signatures = _build(model, tuned)
         checkpoint.restore(session, model.prefix, tf.global_variables())
-        # The most convenient signature is the default one, too.
-        default = list(made)[-1]
+        # The last signature is the most convenient one; it is the default one, too.
+        names = list(signatures)
+        signatures["serving_default"] = signatures[names[-1]]
         builder = tf.saved_model.Builder(directory)
         builder.add_meta_graph_and_variables(
             session,
             [tf.saved_model.SERVING],
-            strip_default_attrs=True,
-            signature_def_map={"serving_default": made[default], **made},
+            strip_default_attrs=True,  # older versions of TensorFlow can read it, too
+            signature_def_map=signatures,
         )
         builder.save()
     extra = os.path.join(directory, _EXTRA)
-    os.makedirs(extra, exist_ok=True)
+    os.makedirs(extra)
     assert model.run, "a fine-tuned model has the document of its run"
     shared = run_document.to_share(model.run)
     run_document.write(extra, shared, model.config, model.tokenizer)
-    return list(made)
+    return names
 
 
 # ---- the signatures, built in one graph on the same weights
 
 
 def _build(loaded: LoadedModel, tuned: FineTunedTask) -> dict[str, Any]:
-    """The signatures that a model can have, as of a SavedModel, the most convenient one last."""
+    """Builds the signatures that a model can have: a `SignatureDef` by name, the most convenient
+    one last."""
+    # Of each signature the placeholders that it takes, and the features of records made of them.
     features = placeholders(tuned)
-    taken = {"ids": (features, features)}  # the inputs of each, and the features
+    inputs_and_features = {"ids": (features, features)}
     try:
-        taken["text"] = _of_text(loaded, tuned)
+        inputs_and_features["text"] = _of_text(loaded, tuned)
     except UserError as e:
         _log.warning("note: no signature text: %s", e)
     model = TaskModel(loaded.config, tuned, loaded.network)
-    made = {}
-    for name, (inputs, features) in taken.items():
+    signatures = {}
+    for name, (inputs, features) in inputs_and_features.items():
         outputs = model.outputs(features)
         named = tuned.task.named_outputs(outputs, tuned.settings.threshold)
-        made[name] = tf.saved_model.predict_signature_def(inputs, named)
-    return made
+        signatures[name] = tf.saved_model.predict_signature_def(inputs, named)
+    return signatures
 
 
 def _of_text(loaded: LoadedModel, tuned: FineTunedTask) -> tuple[Tensors, Tensors]:
-    """Texts by name, and the features that the graph makes of them."""
-    kind = type(tuned.task)
-    has_own_pairs = kind.parse_pairs is not Task.parse_pairs
-    if has_own_pairs or kind.encode is not Task.encode:
+    """(Placeholders of texts by name, string [N]; the features that the graph makes of them);
+    UserError if it cannot make them."""
+    # `GraphEncoder` makes features as `Task` does, so not for a type with methods of its own.
+    task_type = type(tuned.task)
+    has_own_pairs = task_type.parse_pairs is not Task.parse_pairs
+    if has_own_pairs or task_type.encode is not Task.encode:
         raise UserError(
             f"texts of task type {tuned.task.kind} cannot be encoded in the graph; serve "
             "the model directory (xlnet serve), or the signature ids of an export"
@@ -160,7 +165,9 @@ class GraphEncoder:
     tensorflow-text.
 
     Args:
-      replacements: (old, new) in every text, as of `Task`.
+      tokenizer: of the vocabulary.
+      layout: how long records are, and how long texts are cut.
+      replacements: (old, new) in every text, as of `Published`.
     """
 
     def __init__(
@@ -172,6 +179,7 @@ class GraphEncoder:
         try:
             import tensorflow_text
         except ImportError:
+            # Major and minor number, which must be the same for both.
             version = tf.version.VERSION.rpartition(".")[0]
             expected = f"pip install 'tensorflow-text=={version}.*'"
             raise wrong(
@@ -188,7 +196,8 @@ class GraphEncoder:
             texts, "UTF-8", "UTF-8", replacement_char=_NO_CHARACTER
         )
         for old, new in self._replacements:
-            # RE2 matches a character that is given by its number literally, whatever it is.
+            # RE2 matches a character that is given by its number literally, whatever it is. In the
+            # new text a single backslash would be special.
             literal = "".join(f"\\x{{{ord(character):x}}}" for character in old)
             texts = tf.strings.regex_replace(texts, literal, new.replace("\\", "\\\\"))
         # `" ".join(text.split())`, and the quotes of TeX.
@@ -197,11 +206,12 @@ class GraphEncoder:
         texts = tf.strings.regex_replace(texts, "``|''", '"')
         if not self._tokenizer.keep_accents:
             texts = self._text.normalize_utf8(texts, "NFKD")
-            every = range(sys.maxunicode + 1)
-            combining = [code for code in every if unicodedata.combining(chr(code))]
+            every_code = range(sys.maxunicode + 1)
+            combining = [c for c in every_code if unicodedata.combining(chr(c))]
             pattern = f"[{character_class(combining)}]"
             texts = tf.strings.regex_replace(texts, pattern, "")
-        if self._tokenizer.uncased:  # TensorFlow's operation would end a text at a NUL
+        if self._tokenizer.uncased:
+            # At a NUL `lower` would end a text. Its replacement is as unknown to vocabularies.
             texts = tf.strings.regex_replace(texts, r"\x{0}", chr(_NO_CHARACTER))
             texts = tf.strings.lower(texts, "utf-8")
         return texts
@@ -212,7 +222,8 @@ class GraphEncoder:
             self._tokenizer.model_bytes, out_type=tf.int32
         )
         ids = model.tokenize(self.clean(texts))
-        # The rule for commas after digits: each piece is replaced by its parts.
+        # The rule for commas after digits: each piece is replaced by its parts, [N, (pieces),
+        # (parts)]; most pieces have themselves as the only part.
         every_id = range(self._tokenizer.vocab_size)
         parts = [self._tokenizer.split_ids.get(id, [id]) for id in every_id]
         table = tf.ragged.constant(parts, tf.int32, row_splits_dtype=tf.int64)
@@ -220,25 +231,29 @@ class GraphEncoder:
 
     def pairs(self, texts: Sequence[tf.Tensor]) -> Tensors:
         """Texts, or the first and the second texts of pairs, string [N] each -> the features of N
-        records, `encoding.IDS` [N,T], as of `encoding.arrays_of`."""
+        records by name, `encoding.IDS` [N,T], as of `encoding.arrays_of`.
+
+        Args:
+          texts: one tensor, or two of pairs.
+        """
         if self._layout.long_document == "sliding":
             expected = "truncate, which a graph has"
             instead = "serve the model directory, or take the signature ids"
             found = self._layout.long_document
             raise wrong("long_document", found, expected, instead)
-        # The first ids of each text, as many as fit beside the special tokens.
+        # The first ids of each text, as many as fit beside <cls> and a <sep> behind each text.
         budget = self._layout.max_seq_length - 1 - len(texts)
         trimmer = self._text.RoundRobinTrimmer(budget)
-        kept = trimmer.trim([self.ids(each) for each in texts])
+        ids_of_texts = trimmer.trim([self.ids(text) for text in texts])
 
-        # text <sep> (text <sep>) <cls>, with the segment of each part.
+        # text <sep> (text <sep>) <cls>, with the segment of each part. zip ends with the texts.
         parts, segments = [], []
-        for ids, segment in zip(kept, (encoding.SEG_A, encoding.SEG_B)):
+        for ids, segment in zip(ids_of_texts, (encoding.SEG_A, encoding.SEG_B)):
             for part in (ids, _column(self._tokenizer.sep_id, ids)):
                 parts.append(part)
                 segments.append(tf.zeros_like(part) + segment)
-        parts.append(_column(self._tokenizer.cls_id, kept[0]))
-        segments.append(_column(encoding.SEG_CLS, kept[0]))
+        parts.append(_column(self._tokenizer.cls_id, ids_of_texts[0]))
+        segments.append(_column(encoding.SEG_CLS, ids_of_texts[0]))
         segment_ids = _left_padded(tf.concat(segments, axis=1), encoding.SEG_PAD)
         is_padding = tf.equal(segment_ids, encoding.SEG_PAD)
         return {
@@ -249,13 +264,15 @@ class GraphEncoder:
 
 
 def _column(id: int, rows: tf.RaggedTensor) -> tf.RaggedTensor:
-    """An id for each of N rows, [N,1]."""
+    """The same id for each of N rows, ragged [N,1], to be concatenated with them."""
     return tf.RaggedTensor.from_tensor(tf.fill([rows.nrows(), 1], id))
 
 
 def _left_padded(rows: tf.RaggedTensor, padding: int) -> tf.Tensor:
-    """Ragged [N, (items)] as [N,T], padded on the left. T is at least that of the shortest text,
-    also where there are no rows."""
-    longest = tf.maximum(rows.bounding_shape(axis=1), MIN_SEQ_LENGTH)
-    shape = tf.stack([rows.nrows(), longest])
-    return tf.reverse(tf.reverse(rows, [1]).to_tensor(padding, shape=shape), [1])
+    """Ragged [N, (items)] as [N,T], padded on the left. T is the length of the longest row, and at
+    least `MIN_SEQ_LENGTH`, so that there are columns where there are no rows, too."""
+    length = tf.maximum(rows.bounding_shape(axis=1), MIN_SEQ_LENGTH)
+    shape = tf.stack([rows.nrows(), length])
+    # `to_tensor` pads on the right.
+    reversed_rows = tf.reverse(rows, [1]).to_tensor(padding, shape=shape)
+    return tf.reverse(reversed_rows, [1])

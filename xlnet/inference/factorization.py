@@ -4,7 +4,8 @@ predictions of the query stream for every token, and what each head attends to.
 The predictions are equation 3 of the paper, to be looked at: log p(x) = sum over t of
 log p(x_z[t] | x_z[<t]).
 
-Shape letters: T tokens, V vocabulary, C candidates, N heads, k layers.
+Known tokens are read from the start and not predicted; the others are targets. Shape letters: T
+tokens, V vocabulary, C candidates, N heads, k layers.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Factorization(NamedTuple):
 
 class Factorizing(Method):
     """Predicts each token of texts from those before it in a factorization order, one text after
-    the other.
+    the other: a `Factorization` for each.
 
     Args:
       model: a pretrained one with a query stream.
@@ -82,7 +83,8 @@ class Factorizing(Method):
         self._layers = range(model.n_layer)
 
     def compute_one(self, item: Any) -> Computed:
-        known = self._settings.known
+        """The `Factorization` of a text."""
+        known = self._settings.known  # so many tokens of the order are not predicted
         # At least one token of the text is predicted.
         ids = ids_of(self._tokenizer, item, least=known + 1)
         count = len(ids)
@@ -93,18 +95,22 @@ class Factorizing(Method):
         rank[order[known:]] = np.arange(count - known)
         read = _read(self._network, ids, rank, self._layers)
 
+        # Each position has a query; those of the known tokens are left out of the result.
         is_known = rank < 0
-        of_text = read.log_probabilities[np.arange(count), ids].astype(float)
-        likelier = (read.log_probabilities > of_text[:, None]).sum(axis=1)
+        log_probabilities = read.log_probabilities  # [T,V]
+        of_text = log_probabilities[np.arange(count), ids].astype(float)  # [T]
+        likelier = (log_probabilities > of_text[:, None]).sum(axis=1)
         candidates, candidate_log_probabilities = [], []
-        for position, scores in enumerate(read.log_probabilities):
-            likeliest: Any = []
-            if not is_known[position]:
-                (likeliest,) = best(scores, self._settings.top)
-            candidates.append([self._tokenizer.id_to_piece(id) for id in likeliest])
-            candidate_log_probabilities.append(scores[likeliest].tolist())
-        attention = np.mean([layer.mean(axis=0) for layer in read.streams["query"]], 0)
-        found = Factorization(
+        for position, of_position in enumerate(log_probabilities):
+            num_candidates = 0 if is_known[position] else self._settings.top
+            # Of a vector, `best` returns the indices of its only axis.
+            (candidate_ids,) = best(of_position, num_candidates)
+            pieces = [self._tokenizer.id_to_piece(id) for id in candidate_ids]
+            candidates.append(pieces)
+            candidate_log_probabilities.append(of_position[candidate_ids].tolist())
+        # The mean over heads, then over layers: [k,N,T,T] -> [T,T].
+        attention = read.attention["query"].mean(axis=1).mean(axis=0)
+        result = Factorization(
             pieces=[self._tokenizer.id_to_piece(id) for id in ids],
             order=order.tolist(),
             known=known,
@@ -112,11 +118,11 @@ class Factorizing(Method):
             candidate_log_probabilities=candidate_log_probabilities,
             log_probabilities=np.where(is_known, np.nan, of_text),
             likelier=np.where(is_known, -1, likelier),
-            content_hides=read.hidden["content"],
-            query_hides=read.hidden["query"] | is_known[:, None],
+            content_hides=read.masks["content"],
+            query_hides=read.masks["query"] | is_known[:, None],
             query_attention=np.where(is_known[:, None], 0, attention),
         )
-        return Computed(found, count, count)
+        return Computed(result, tokens_read=count, tokens=count)
 
 
 class Attention(NamedTuple):
@@ -141,10 +147,10 @@ class Attention(NamedTuple):
 
 class Attending(Method):
     """Computes the attention probabilities of some layers of a pretrained network, one text after
-    the other.
+    the other: an `Attention` for each.
 
     Args:
-      layers: their numbers, counted from 1.
+      layers: a list of their numbers, counted from 1; UserError for anything else.
       settings: those of `AttentionSettings`.
     """
 
@@ -161,34 +167,36 @@ class Attending(Method):
         self._layers = layers
 
     def compute_one(self, item: Any) -> Computed:
+        """The `Attention` of a text."""
         ids = ids_of(self._tokenizer, item)
         count = len(ids)
+        order = self._settings.order
+        if self._network.is_causal:
+            order = "left_to_right"
         # Every token is a target, or, without an order, none is: all tokens see each other, and a
         # query sees all but its own.
-        rank = np.full(count, -1)
-        if self._network.is_causal:
-            rank = np.arange(count)
-        elif self._settings.order != "none":
-            order = order_of(count, self._settings.order, self._settings.seed)
-            rank[order] = np.arange(count)
-        layers = [int(layer) - 1 for layer in self._layers]
+        rank, places = np.full(count, -1), None
+        if order != "none":
+            rank[order_of(count, order, self._settings.seed)] = np.arange(count)
+            places = rank + 1
+        layers = [int(layer) - 1 for layer in self._layers]  # counted from 0
         read = _read(self._network, ids, rank, layers)
-        found = Attention(
+        result = Attention(
             pieces=[self._tokenizer.id_to_piece(id) for id in ids],
             layers=self._layers,
-            streams={name: np.array(each) for name, each in read.streams.items()},
-            hidden=read.hidden,
-            places=None if rank[0] < 0 else rank + 1,
+            streams=read.attention,
+            hidden=read.masks,
+            places=places,
         )
-        return Computed(found, count, count)
+        return Computed(result, tokens_read=count, tokens=count)
 
 
-# ---- what both have in common
+# ---- what `Factorizing` and `Attending` have in common
 
 
 def ids_of(tokenizer: Tokenizer, item: Any, least: int = 1) -> list[int]:
-    """The ids of a text, a list of `least` to `CONTEXT`; UserError if it has fewer or more, or is
-    not a text."""
+    """The ids of a text, a list of `least` to `CONTEXT`; UserError if the text has fewer or more,
+    or only tokens that the vocabulary does not know, or if the item is not a text."""
     text = as_text(item)
     ids = tokenizer.ids(text)
     if not least <= len(ids) <= CONTEXT:
@@ -203,7 +211,8 @@ def order_of(count: int, order: str, seed: int) -> np.ndarray:
 
     Args:
       count: T.
-      order: as of `AttentionSettings`, but "none".
+      order: "random", "left_to_right", "right_to_left", or the numbers of the tokens from 1 on in
+        the order, such as "2,1,3", which is [1, 0, 2]; UserError for any other.
       seed: of a random order.
     """
     if order == "left_to_right":
@@ -213,7 +222,8 @@ def order_of(count: int, order: str, seed: int) -> np.ndarray:
     if order == "random":
         return np.random.default_rng(seed).permutation(count)
     numbers = [number.strip() for number in order.split(",")]
-    every_number = [str(place + 1) for place in range(count)]
+    every_number = [str(number) for number in range(1, count + 1)]
+    # Compared as texts: what is not a number differs, too.
     if sorted(numbers) != sorted(every_number):
         found = f"{order!r:.80}"
         expected = (
@@ -225,17 +235,20 @@ def order_of(count: int, order: str, seed: int) -> np.ndarray:
 
 
 class _Read(NamedTuple):
-    """A text that was read, with a query at each position.
+    """What the network computes for a text in a factorization order.
 
     Attributes:
-      log_probabilities: [T,V], of the token at each position, predicted by its query.
-      hidden: of each stream, bool [T,T]: True where a row may not see a column.
-      streams: of each stream the attention probabilities of some layers, [N,T,T] each.
+      log_probabilities: float32 [T,V], of the token at each position, predicted by its query; [1,V]
+        of a causal network, which has no queries: of the token after the text.
+      masks: of the streams "content" and, if the network has one, "query", bool [T,T]: True where a
+        row may not see a column.
+      attention: of the same streams the attention probabilities of k layers, [k,N,T,T]; 0 where the
+        mask is True.
     """
 
     log_probabilities: np.ndarray
-    hidden: dict[str, np.ndarray]
-    streams: dict[str, list[np.ndarray]]
+    masks: dict[str, np.ndarray]
+    attention: dict[str, np.ndarray]
 
 
 def _read(
@@ -248,29 +261,30 @@ def _read(
       ids: those of the text, T of them.
       rank: int [T], of each token its place in the order, from 0 on; -1 if it is known from the
         start.
-      layers: the numbers of those whose attention is returned, from 0 on.
+      layers: the numbers of those whose attention is returned, from 0 on; at least one.
     """
-    # A row sees the columns of lower or equal rank: those before it in the order, and known tokens
-    # see each other. In the content stream a row sees its own token, too; a query does not.
+    # A row may not see a column of higher rank, which comes later in the order. Known tokens have
+    # equal ranks: they see each other. A token of the content stream also sees itself, a query not.
     positions = np.arange(len(ids))
-    content = rank > rank[:, None]
+    content_mask = rank > rank[:, None]
     if network.tokens_before is not None:
-        content |= positions[:, None] - positions > network.tokens_before
-    hidden = {"content": content}
+        content_mask |= positions[:, None] - positions > network.tokens_before
+    masks = {"content": content_mask}
     if not network.is_causal:
-        hidden["query"] = content | np.eye(len(ids), dtype=bool)
+        masks["query"] = content_mask | np.eye(len(ids), dtype=bool)
     with network.reading(len(ids)) as reading:
-        predicted, by_layer = reading.read(
+        log_probabilities, by_layer = reading.read(
             np.array([ids]),
             positions.tolist(),
-            positions.tolist(),
-            hidden=np.concatenate(list(hidden.values())),
+            blanks=positions.tolist(),  # each token is also predicted
+            masked=np.concatenate(list(masks.values())),
             layers=layers,
         )
-    # The rows of a layer, [N,T,T] or [N,2T,T], are the tokens of the content stream, then queries.
-    streams: dict[str, list[np.ndarray]] = {name: [] for name in hidden}
-    for layer in by_layer:
-        parts = np.split(layer[0], len(hidden), axis=1)
-        for (name, mask), rows in zip(hidden.items(), parts):
-            streams[name].append(np.where(mask, 0, rows))
-    return _Read(predicted[0], hidden, streams)
+    # The rows of masks and layers are the tokens of the content stream, then the queries: of a
+    # layer [1,N,2T,T], without a query stream [1,N,T,T].
+    by_stream = np.split(np.concatenate(by_layer), len(masks), axis=2)  # [k,N,T,T] each
+    attention = dict(zip(masks, by_stream))
+    for name, mask in masks.items():
+        # Also in a row that sees no column at all, where softmax makes all probabilities alike.
+        attention[name][..., mask] = 0
+    return _Read(log_probabilities[0], masks, attention)

@@ -1,6 +1,6 @@
 """Generates text that continues prompts, token by token: greedy, sampled, or by beam search.
 
-Shape letters: B texts generated side by side, b of one prompt, V vocabulary, S slots.
+Shape letters: B texts generated side by side, b of one prompt, T tokens, V vocabulary, S slots.
 """
 
 # How texts are generated:
@@ -43,7 +43,7 @@ from xlnet.inference.settings import (
     from_keywords,
 )
 
-_MOST_TOKENS = 2048  # of prompts that are read together, padding included, or of one
+_MOST_TOKENS = 2048  # of the prompts that are read together, padding included
 
 
 class GeneratedText(NamedTuple):
@@ -63,8 +63,13 @@ class GeneratedText(NamedTuple):
 
 
 class TextChunk(NamedTuple):
-    """More of a text; the last chunk has all of it as `whole`. probability: of the token that gave
-    it; None: of a beam search, whose one chunk is the complete text."""
+    """More of a text that is being generated. A beam search has one chunk, the complete text.
+
+    Attributes:
+      text: what follows the chunks before.
+      whole: all of the text, in its last chunk; None in the others.
+      probability: of the token that the chunk comes with; None for a beam search.
+    """
 
     text: str
     whole: GeneratedText | None = None
@@ -72,8 +77,8 @@ class TextChunk(NamedTuple):
 
 
 class Generation(Method):
-    """Continues prompts: a `GeneratedText` for each. An empty one is the beginning of a document;
-    of a long one the end is read.
+    """Continues prompts: a `GeneratedText` for each. With an empty prompt the text is the beginning
+    of a document; of a long prompt the last `CONTEXT` tokens are read.
 
     Args:
       settings: those of `GenerationSettings`.
@@ -82,104 +87,116 @@ class Generation(Method):
     def __init__(self, model: RestoredModel, **settings: Any) -> None:
         self._settings = from_keywords(GenerationSettings, settings)
         self._network, self._tokenizer = model.language_model(), model.tokenizer
+        # Each beam is a row of the batch.
         self.at_once = max(model.batch_size // self._settings.beams, 1)
 
     def prepare(self, item: Any) -> list[int]:
-        """The ids of a prompt."""
+        """The ids of a prompt, which may have none."""
         text = as_text(item)
         if text.strip():
             require_known(self._tokenizer, [text])
         return self._tokenizer.ids(text)
 
     def compute(self, items: list[list[int]]) -> list[Computed]:
-        # All prompts of a batch are as long as the longest one, so long prompts have small batches.
+        """The `GeneratedText` of each prompt, in their order. items: the ids of each."""
+        # All prompts of a batch are padded to the longest one, so long prompts have small batches.
         longest = min(max(map(len, items)), CONTEXT)
-        size = max(_MOST_TOKENS // max(longest, 1), 1)
+        batch_size = max(_MOST_TOKENS // max(longest, 1), 1)  # all prompts may be empty
         computed: list[Any] = [None] * len(items)
-        for begin in range(0, len(items), size):
-            for number, chunk in self._generate(items[begin : begin + size]):
+        for begin in range(0, len(items), batch_size):
+            for number, chunk in self._generate(items[begin : begin + batch_size]):
                 tokens = len(items[begin + number])
                 read = min(tokens, CONTEXT)
-                # The last chunk of a text has all of it.
+                # Each chunk replaces the one before: the last one of a text has all of it.
                 computed[begin + number] = Computed(chunk.whole, read, tokens)
         return computed
 
     def stream(self, prompt: Any) -> Iterator[TextChunk]:
-        """Yields the `TextChunk`s of the text that continues a prompt as it is generated; that of
-        beams when it is complete. A text begins where the prompt ends, perhaps with a space."""
+        """Yields the `TextChunk`s of the text that continues a prompt, as it is generated. The text
+        begins where the prompt ends, perhaps with a space."""
         for _, chunk in self._generate([self.prepare(prompt)]):
             yield chunk
 
     def _generate(self, prompts: list[list[int]]) -> Iterator[tuple[int, TextChunk]]:
-        """Yields (number of the prompt, `TextChunk`) of prompts that are one batch, as they
-        come."""
-        network, tokenizer = self._network, self._tokenizer
-        settings = self._settings
+        """Generates texts for prompts that are one batch. Yields (index of the prompt, `TextChunk`)
+        after each token of a text; in a beam search at its end.
+
+        Args:
+          prompts: the ids of each.
+        """
+        tokenizer, settings = self._tokenizer, self._settings
         is_banned = banned(tokenizer)
+
+        # The prompts, cut and padded on the left: [B,T]. <eod> stands for an empty one.
         starts = [prompt[-CONTEXT:] or [tokenizer.eod_id] for prompt in prompts]
         longest = max(map(len, starts))
         ids = np.zeros((len(starts), longest), int)
         padding = np.ones(ids.shape, bool)
-        searches = []
+        searches = []  # of each prompt
         for number, start in enumerate(starts):
             searches.append(_Search(tokenizer, settings, number))
             ids[number, -len(start) :] = start
             padding[number, -len(start) :] = False
+
+        # Read the prompts, then the tokens that were chosen, one of each text at a time.
         slots = min(CONTEXT, longest + settings.max_tokens)
-        with network.reading(slots, texts=len(starts)) as reading:
+        with self._network.reading(slots, texts=len(starts)) as reading:
             positions: Sequence[int] = range(longest)
             for step in range(settings.max_tokens):
                 # A causal network predicts the token after the last one, any other one the token at
-                # the position that it is asked for.
-                following = [positions[-1] + 1]
-                found = reading.read(ids, positions, following, padding=padding)
-                log_probabilities = found[:, 0]  # [B,V], of the next tokens
+                # a position that it is given.
+                next_position = [positions[-1] + 1]
+                read = reading.read(ids, positions, next_position, padding=padding)
+                log_probabilities = read[:, 0]  # [B,1,V] -> [B,V]
                 log_probabilities[:, is_banned] = -np.inf
                 is_last = step + 1 == settings.max_tokens
-                # Each prompt chooses tokens from its own rows of the batch. The texts that continue
+
+                # Each search chooses tokens from its own rows of the batch. The texts that continue
                 # make the next batch: of each the row that it continues, and its next token.
-                batch: list[tuple[int, int]] = []
+                next_batch: list[tuple[int, int]] = []
                 for number, search in enumerate(searches):
-                    if not search.rows:
+                    if not search.rows:  # its text is complete
                         continue
                     chunk, continued = search.step(log_probabilities, is_last)
-                    begin = len(batch)
-                    batch += continued
-                    search.rows = list(range(begin, len(batch)))
+                    begin = len(next_batch)
+                    next_batch += continued
+                    search.rows = list(range(begin, len(next_batch)))
                     if chunk:
                         yield number, chunk
-                if not batch:
+                if not next_batch:
                     return
-                parents, chosen = zip(*batch)
+                parents, next_ids = zip(*next_batch)
+                # If each text continues the row in which it is, nothing is copied.
                 if parents != tuple(range(len(ids))):
                     reading.keep(parents)
-                ids = np.array(chosen)[:, None]
+                ids = np.array(next_ids)[:, None]
                 padding = np.zeros(ids.shape, bool)
-                positions = following
+                positions = next_position
 
 
 # ---- a text that grows ----
 
 
 class _Text:
-    """A text that is being generated, without its prompt."""
+    """A text that is being generated, without its prompt; attributes as of `GeneratedText`."""
 
     def __init__(self, tokenizer: Tokenizer, stop: str | None):
-        self._tokenizer, self._stop = tokenizer, stop or ""
+        self._tokenizer, self._stop = tokenizer, stop or ""  # "": no stop text
         self.text = ""
         self.log_probability = 0.0
         self.tokens = 0
 
     def add(self, id: int, log_probability: float) -> str | None:
-        """Adds a token; returns what the text ended by, if it did."""
+        """Adds a token. Returns "document" if it is <eod>, "stop" if it completes the stop text,
+        which is removed; None: the text goes on."""
         self.tokens += 1
         self.log_probability += log_probability
         if id == self._tokenizer.eod_id:
             return "document"
-        characters = "\n"
+        characters = "\n"  # of <eop>, the end of a paragraph
         if id != self._tokenizer.eop_id:
             characters = self._tokenizer.id_to_piece(id).replace(WORD_START, " ")
-            if self.text.endswith("\n"):
+            if self.text.endswith("\n"):  # a paragraph does not begin with a space
                 characters = characters.lstrip(" ")
         self.text += characters
         if self._stop:
@@ -190,19 +207,21 @@ class _Text:
 
     @property
     def released(self) -> str:
-        """The text without the longest end with which the stop text may begin."""
+        """The part of the text that may be shown: without an end that may be the beginning of the
+        stop text. With the stop text "abc" that of "xab" is "x"."""
+        # The longest such end is taken, at last the empty one.
         begin = max(len(self.text) - len(self._stop), 0)
         while not self._stop.startswith(self.text[begin:]):
             begin += 1
         return self.text[:begin]
 
     def whole(self, ended: str) -> GeneratedText:
-        """The text at its end."""
+        """The complete text. ended: as of `GeneratedText`."""
         return GeneratedText(self.text, self.log_probability, self.tokens, ended)
 
 
 def banned(tokenizer: Tokenizer) -> np.ndarray:
-    """Whether a piece is never generated, bool [V]: the special ones but for the ends of a
+    """Whether a piece is never generated, bool [V]: special pieces other than the ends of a
     paragraph and of the document, and bytes, as a byte alone is not a character."""
     is_banned = tokenizer.is_special.copy()
     is_banned[list(tokenizer.byte_ids)] = True
@@ -216,123 +235,143 @@ def banned(tokenizer: Tokenizer) -> np.ndarray:
 
 
 def likeliest(logs: np.ndarray, top_k: int, top_p: float) -> np.ndarray:
-    """The ids of the tokens that may be sampled by log probabilities [V], the likeliest first.
+    """The ids of the tokens that may be sampled, int [at most V], the likeliest first.
 
-    With top_p = 0.7, of 0.5, 0.1, 0.3 and 0.1 these are the first and the third.
+    Args:
+      logs: float [V], log probabilities, plus any constant.
+      top_k: how many tokens, at most; 0: all.
+      top_p: of these tokens the fewest that have this probability together (nucleus sampling,
+        https://arxiv.org/abs/1904.09751); 1: all. With top_p = 0.7, of the probabilities 0.5, 0.1,
+        0.3 and 0.1 these are the first and the third.
     """
-    order = np.argsort(-logs, kind="stable")
+    ids = np.argsort(-logs, kind="stable")
     if top_k:
-        order = order[:top_k]
-    # Of these, the fewest likeliest ones whose probabilities sum up to `top_p` (nucleus sampling,
-    # https://arxiv.org/abs/1904.09751): those before which the sum was below it.
-    probabilities = scipy.special.softmax(logs[order])
+        ids = ids[:top_k]
+    # A token is kept if those before it do not have this probability yet.
+    probabilities = scipy.special.softmax(logs[ids])
     before = np.cumsum(probabilities) - probabilities
-    return order[before < top_p]
+    return ids[before < top_p]
 
 
 def sample(
     logs: np.ndarray, settings: GenerationSettings, seed: int, token: int
 ) -> int:
-    """The id of a token, sampled by log probabilities float [V].
+    """The id of a token, sampled by temperature, `top_k` and `top_p` of the settings; the likeliest
+    token if the temperature is 0.
 
     Args:
-      logs: -inf for tokens that are never chosen.
+      logs: float [V], log probabilities; -inf for tokens that are never chosen.
+      settings: how text is generated.
       seed: of the text.
-      token: the number of the token in the text.
+      token: the number of the token in the text, from 0 on.
     """
+    if not settings.temperature:
+        return int(logs.argmax())
+    with np.errstate(over="ignore"):  # a small temperature makes -inf of most
+        scaled = (logs - logs.max()) / settings.temperature
     # The token with the largest sum of log probability and Gumbel noise is a sample of the
     # distribution. Its noise depends on the seed and on its place in the text alone: so rounding,
     # which differs between batches, changes the token only where two are equally good.
-    if not settings.temperature:
-        return int(logs.argmax())
-    with np.errstate(over="ignore"):
-        scaled = (logs - logs.max()) / settings.temperature
-    noise = np.random.default_rng([seed, token]).gumbel(size=len(scaled))
-    if not settings.top_k and settings.top_p == 1:
-        return int((scaled + noise).argmax())
-    kept = likeliest(scaled, settings.top_k, settings.top_p)
-    return int(kept[(scaled + noise)[kept].argmax()])
+    noisy = scaled + np.random.default_rng([seed, token]).gumbel(size=len(scaled))
+    if not settings.top_k and settings.top_p == 1:  # all tokens may be sampled
+        return int(noisy.argmax())
+    allowed = likeliest(scaled, settings.top_k, settings.top_p)
+    return int(allowed[noisy[allowed].argmax()])
 
 
 def best(scores: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
-    """The indices of the `count` largest scores that are not -inf, the largest first: one array for
-    each axis."""
+    """The indices of the `count` largest scores of an array of any shape, the largest first; of
+    fewer if others are -inf. Returns an int array for each axis, such as (rows, columns)."""
     # A partition finds the best ones in linear time. Only these are sorted; equal ones by index.
     flat = scores.ravel()
     count = min(count, len(flat))
-    found = np.argpartition(-flat, count - 1)[:count]
-    found = found[np.lexsort((found, -flat[found]))]
-    return np.unravel_index(found[flat[found] > -np.inf], scores.shape)
+    indices = np.argpartition(-flat, count - 1)[:count]
+    indices = indices[np.lexsort((indices, -flat[indices]))]
+    indices = indices[flat[indices] > -np.inf]
+    return np.unravel_index(indices, scores.shape)
 
 
 class _Search:
-    """The text that continues a prompt: greedy, sampled, or the best one of a beam search.
+    """The search for the text that continues a prompt: greedy, by sampling, or by beams.
+
+    Args:
+      row: of the prompt in the batch.
 
     Attributes:
-      rows: those of the batch, one for each text that is followed; none at the end.
+      rows: those of the batch that belong to the texts that are followed, one for each; none when
+        the search has ended. The caller sets them after each step, as batches change.
     """
 
     def __init__(self, tokenizer: Tokenizer, settings: GenerationSettings, row: int):
         self.rows = [row]
-        self._settings, self._width = settings, settings.beams
-        self._alive = [_Text(tokenizer, settings.stop)]
-        self._done: list[GeneratedText] = []
-        # The given seed, or a random one.
+        self._settings, self._beams = settings, settings.beams
+        self._growing = [_Text(tokenizer, settings.stop)]  # in the order of `rows`
+        self._ended: list[GeneratedText] = []
+        # The seed of the settings; a random one if they have none.
         self._seed: Any = np.random.SeedSequence(settings.seed).entropy
 
     def step(
-        self, of_batch: np.ndarray, is_last: bool
+        self, batch_log_probabilities: np.ndarray, is_last: bool
     ) -> tuple[TextChunk | None, list[tuple[int, int]]]:
         """Adds a token to each text.
 
         Args:
-          of_batch: [B,V], log probabilities of the next token; -inf for tokens that are never
-            chosen.
+          batch_log_probabilities: float32 [B,V], of the next token of each row of the batch; -inf
+            for tokens that are never chosen.
           is_last: whether texts end now.
 
         Returns:
-          (the chunk that is complete; of each text that continues (the row of the batch, the
-          token)).
+          (the chunk, None in a beam search before its end; for each text that continues (the row of
+          the batch that it continues, the id of its token), none when the search has ended).
         """
         # The candidates are the texts with one more token, the likeliest ones first. Those among
         # the first `beams` that end are set aside; the search ends once there are `beams` of them.
         # Until then it continues with the `beams` likeliest candidates that do not end. Each beam
         # has one candidate that ends with <eod>, so 2 x `beams` candidates have enough that do not
         # (fewer only if many complete a stop text). A sample is the only candidate.
-        first = self._alive[0]
-        log_probabilities = of_batch[self.rows]  # [b,V]
-        if self._width == 1:
+        before = self._growing
+        log_probabilities = batch_log_probabilities[self.rows]  # [b,V]
+        if self._beams == 1:
             logs = log_probabilities[0].astype(float)
-            rows = [0]
-            ids = [sample(logs, self._settings, self._seed, first.tokens)]
+            numbers = [0]  # of the texts in `before`
+            ids = [sample(logs, self._settings, self._seed, before[0].tokens)]
         else:
-            before = np.array([[text.log_probability] for text in self._alive])  # [b,1]
-            scores = before + log_probabilities  # [b,V]
-            rows, ids = map(np.ndarray.tolist, best(scores, 2 * self._width))
-        alive, continued = [], []
-        for rank, (row, id) in enumerate(zip(rows, ids)):
-            text = copy.copy(self._alive[row])
-            ended = text.add(id, float(log_probabilities[row, id]))
+            sums = np.array([text.log_probability for text in before])  # [b]
+            scores = sums[:, None] + log_probabilities  # [b,V]
+            numbers, ids = map(np.ndarray.tolist, best(scores, 2 * self._beams))  # int
+
+        # Add the tokens; divide the texts into those that grow further and those that end.
+        growing, continued = [], []
+        for rank, (number, id) in enumerate(zip(numbers, ids)):
+            text = copy.copy(before[number])  # several candidates may continue it
+            ended = text.add(id, float(log_probabilities[number, id]))
             if not ended:
-                alive.append(text)
-                continued.append((self.rows[row], id))
-            elif rank < self._width:
-                self._done.append(text.whole(ended))
-            if len(alive) == self._width:
+                growing.append(text)
+                continued.append((self.rows[number], id))
+            elif rank < self._beams:
+                self._ended.append(text.whole(ended))
+            if len(growing) == self._beams:
                 break
-        self._alive = alive
+        self._growing = growing
+
+        # At the end of the search choose the best text.
         whole = None
-        if len(self._done) >= self._width or is_last or not alive:
-            if len(self._done) < self._width:
-                self._done += [text.whole("length") for text in alive]
+        if len(self._ended) >= self._beams or is_last or not growing:
+            # Texts that still grow are compared only if too few have ended.
+            if len(self._ended) < self._beams:
+                self._ended += [text.whole("length") for text in growing]
             # A longer text has more factors: texts are compared by the mean of their tokens.
-            whole = max(self._done, key=lambda text: text.log_probability / text.tokens)
+            whole = max(
+                self._ended, key=lambda text: text.log_probability / text.tokens
+            )
             continued = []
+
+        # Without beams the chunk is what this token adds to the part that may be shown.
         chunk = None
-        if self._width == 1:
-            released = whole.text if whole else alive[0].released
+        if self._beams == 1:
+            released = whole.text if whole else growing[0].released
             probability = math.exp(log_probabilities[0, ids[0]])
-            chunk = TextChunk(released[len(first.released) :], whole, probability)
+            chunk = TextChunk(released[len(before[0].released) :], whole, probability)
         elif whole:
             chunk = TextChunk(whole.text, whole)
         return chunk, continued

@@ -49,22 +49,30 @@ def load(
         raise wrong("batch_size", repr(batch_size), "an integer, at least 1")
     if "model_dir" in settings:
         raise wrong("model_dir", "a setting of this name", "the model as the path")
-    given = {"model_dir": path, **settings}
-    for name, value in given.items():
+    keywords = {"model_dir": path, **settings}
+    for name, value in keywords.items():
         if isinstance(value, os.PathLike):
-            given[name] = os.fspath(value)
-    return open_model(from_keywords(LoadSettings, given), batch_size)
+            keywords[name] = os.fspath(value)
+    return open_model(from_keywords(LoadSettings, keywords), batch_size)
 
 
 def open_model(
     settings: LoadSettings, batch_size: int = 32, most_tokens: int | None = None
 ) -> Model:
-    """The model of checked settings; other arguments as of `RestoredModel`."""
-    found = read_files(settings)
-    from xlnet.inference.model import Model
+    """The model of settings that are checked.
 
-    model = Model(found, settings.device, batch_size, most_tokens)
-    # The part of its graph that is used first is built now: the first result does not wait.
+    Args:
+      settings: which model, and the device.
+      batch_size: texts that go through the network together, at most.
+      most_tokens: tokens that go through the network together, at most, but at least one text;
+        None: any number.
+    """
+    loaded = read_files(settings)
+    from xlnet.inference.model import Model  # not above: imports TensorFlow
+
+    model = Model(loaded, settings.device, batch_size, most_tokens)
+    # Making a method builds its part of the graph. The one that is probably called first is made
+    # here, so that the first result does not wait. A model that is only pretrained has no verb.
     model.method("predict" if model.verb else "vectors")
     return model
 
@@ -72,6 +80,7 @@ def open_model(
 def read_files(settings: ModelSettings) -> LoadedModel:
     """All of a model but its weights; UserError where a file is missing, damaged or does not fit
     the others."""
+    # Before the imports below, which would import TensorFlow with all that its libraries log.
     system.import_tensorflow()
     from xlnet.runs import model_files
     from xlnet.tasks import known

@@ -1,12 +1,12 @@
 """What the methods of a loaded model have in common: how items are computed, what an item may be,
-and the model with its weights."""
+and the model with its weights. An item is what a method takes for one result, such as a text."""
 
 from __future__ import annotations
 
 import itertools
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,15 +24,18 @@ from xlnet.tasks.task import InlineExample, Published, Row
 
 _log = logging.getLogger(__name__)
 
-_BATCHES_AT_ONCE = 8  # texts of about equal length are batched out of so many batches
+# Texts are taken for so many batches at once, and sorted by length: a batch has texts of about
+# equal length, so little padding.
+_BATCHES_AT_ONCE = 8
 
 
 class Computed(NamedTuple):
-    """The result of an item.
+    """The result of an item, and how much of the item was read.
 
     Attributes:
-      tokens_read: how many tokens of its texts were read, without special ones.
-      tokens: how many there are.
+      result: what the method of `Model` returns for one item.
+      tokens_read: how many tokens of the item's texts were read, without special ones.
+      tokens: how many tokens the texts have, without special ones.
     """
 
     result: Any
@@ -41,7 +44,8 @@ class Computed(NamedTuple):
 
 
 class Method:
-    """A method of a model, with its settings.
+    """A method of a model, with its settings. `results` calls `prepare` for each item, then
+    `compute` for those that are good; a subclass overrides these two, or `compute_one` alone.
 
     Attributes:
       at_once: items that are computed together, at most.
@@ -54,43 +58,47 @@ class Method:
         return item
 
     def compute(self, items: list) -> list[Computed]:
-        """The results of items, of one or more. A UserError, such as of outputs that are not
-        finite, is that of all of them."""
+        """The results of one or more items, as `prepare` returned them. A UserError, such as of
+        outputs that are not finite, counts for all of these items."""
         return [self.compute_one(item) for item in items]
 
     def compute_one(self, item: Any) -> Computed:
-        """The result of an item that is as it was given; UserError if it is bad. A method that
+        """The result of an item as the caller gave it; UserError if it is bad. A method that
         computes several items together has `prepare` and `compute` in place of this."""
         raise NotImplementedError
 
     def results(self, items: Iterable[Any]) -> Iterator[Computed | UserError]:
-        """Yields the results of items, in their order; of a bad one its UserError."""
-        rest = iter(items)
-        while some := list(itertools.islice(rest, self.at_once)):
+        """Yields the result of each item, in their order; for a bad item its UserError. `items` may
+        be endless: at most `at_once` of them are read before their results are yielded."""
+        remaining = iter(items)
+        while group := list(itertools.islice(remaining, self.at_once)):
             # All are checked before those that are good are computed together.
-            prepared = []
-            for item in some:
+            prepared: list[Any] = []  # what `compute` takes of an item, or its error
+            for item in group:
                 try:
                     prepared.append(self.prepare(item))
                 except UserError as e:
                     prepared.append(e)
-            good = [each for each in prepared if not isinstance(each, UserError)]
-            computed: Iterator[Computed | UserError]
-            try:
-                computed = iter(self.compute(good) if good else ())
-            except UserError as e:
-                computed = itertools.repeat(e)
-            for each in prepared:
-                yield each if isinstance(each, UserError) else next(computed)
+            good = [entry for entry in prepared if not isinstance(entry, UserError)]
+            computed: Sequence[Computed | UserError] = ()  # of each good item
+            if good:
+                try:
+                    computed = self.compute(good)
+                except UserError as e:
+                    computed = [e] * len(good)
+            next_computed = iter(computed)
+            for entry in prepared:
+                yield entry if isinstance(entry, UserError) else next(next_computed)
 
 
 class RestoredModel:
     """A trained model with its weights, which any number of threads may use.
 
     Args:
-      device: where it runs, as of `DeviceSettings`.
+      device: where it runs, "auto", "gpu" or "cpu".
 
     Attributes:
+      task, labels, n_layer, tokenizer, max_seq_length: as of `Model`.
       loaded: the model's files.
       batch_size: texts that go through the network together, at most.
       at_once: texts that a method which batches them computes together, at most.
@@ -99,7 +107,7 @@ class RestoredModel:
       verb: the method that predicts, such as "classify"; None for a pretrained model.
       published: the task's `task.Published`, such as what is replaced in texts; empty for a
         pretrained model.
-      session: with its weights.
+      session: a `RestoredSession` with its weights.
     """
 
     def __init__(
@@ -122,7 +130,8 @@ class RestoredModel:
         if task and task.labels:
             self.labels = task.labels
         self.published = task.published if task else Published()
-        # Each process of a launcher, such as srun, has a model of its own.
+        # One host: each process of a launcher, such as srun, has a model of its own. Without XLA,
+        # which is for training steps.
         devices = connect(DeviceSettings(device=device, num_hosts=1, xla=False))
         self.session = RestoredSession(devices, loaded.prefix)
         self._has_noted_cut = False
@@ -130,7 +139,8 @@ class RestoredModel:
         self._language_model: LanguageModel | None = None
 
     def tuned(self, verb: str | None = None) -> FineTunedTask:
-        """The task of a fine-tuned model; UserError if it has none, or its method is another."""
+        """The task of a fine-tuned model, and its settings; UserError if the model is only
+        pretrained, or `verb` is given and is not the method of its task."""
         tuned = self.loaded.tuned
         if tuned is None:
             raise wrong("model", "a pretrained one", "one fine-tuned for a task")
@@ -140,7 +150,8 @@ class RestoredModel:
         return tuned
 
     def predictor(self) -> Predictor:
-        """Predicts rows with the output layer of the task."""
+        """A `Predictor` of rows: the network with the output layer of the task. UserError for a
+        model that is only pretrained."""
         loaded = self.loaded
         model = TaskModel(loaded.config, self.tuned(), loaded.network)
         return Predictor(
@@ -155,12 +166,13 @@ class RestoredModel:
             return self._language_model
 
     def row(self, example: InlineExample, place: str = "") -> Row:
-        """The row of an inline example; UserError, which begins with `place`, if it is bad."""
+        """The row of an example from a call in Python, as the task reads rows of files. UserError,
+        which begins with `place`, if it is bad."""
         try:
             row = self.tuned().task.row(example)
-        except ValueError as e:
+        except ValueError as e:  # whose text says what is wrong
             raise UserError(f"{place}{e}") from e
-        texts = itertools.chain.from_iterable(row.pairs)
+        texts = itertools.chain.from_iterable(row.pairs)  # of all pairs, or None
         require_known(self.tokenizer, texts, place)
         return row
 
@@ -171,12 +183,12 @@ class RestoredModel:
           is_cut: bool [n], whether a text lost some of its tokens.
           length: to which texts are cut [tokens].
         """
-        cut = int(np.count_nonzero(is_cut))
-        if cut and not self._has_noted_cut:
+        num_cut = int(np.count_nonzero(is_cut))
+        if num_cut and not self._has_noted_cut:
             self._has_noted_cut = True
             _log.warning(
                 "note: %d text(s) of %d are cut to %d tokens; it is said once",
-                cut,
+                num_cut,
                 len(is_cut),
                 length,
             )
@@ -186,7 +198,7 @@ class RestoredModel:
 
 
 def plain(values: Any) -> Any:
-    """Arrays, and columns of a table, as lists; anything else as it is."""
+    """Arrays of NumPy, and columns of a table of pandas, as lists; anything else as it is."""
     return values.tolist() if hasattr(values, "tolist") else values
 
 
@@ -194,7 +206,8 @@ def several(values: Any) -> Iterable | None:
     """The items of a list, an array, a column of a table or a generator; None if `values` is a
     single item."""
     values = plain(values)
-    # A table is one item, which is refused: iterating over it would give the names of its columns.
+    # A table of pandas (it has `columns`) is one item, which methods refuse: iterating over it
+    # would give the names of its columns.
     is_one = isinstance(values, (str, bytes, Mapping)) or hasattr(values, "columns")
     return values if isinstance(values, Iterable) and not is_one else None
 
@@ -208,10 +221,10 @@ def require_list(name: str, values: Any) -> list:
 
 
 def as_text(item: Any) -> str:
-    """A str; UserError if it is none."""
+    """The item as a str; UserError if it is none, or has half a character (`is_text`)."""
     if not isinstance(item, str) or not is_text(item):
         raise wrong("text", f"{item!r:.80}", "a text of characters")
-    return str(item)  # not NumPy's
+    return str(item)  # NumPy's type of a text is a subclass of str
 
 
 def pair(item: Any) -> tuple[str, str | None]:
@@ -224,14 +237,14 @@ def pair(item: Any) -> tuple[str, str | None]:
 
 
 def require_known(
-    tokenizer: Tokenizer, given: Iterable[str | None], place: str = ""
+    tokenizer: Tokenizer, texts: Iterable[str | None], place: str = ""
 ) -> None:
-    """Raises UserError, which begins with `place`, if the vocabulary knows no token of these texts
-    together, of which some may be None: an answer would be of nothing."""
-    texts = [text for text in given if text is not None]
-    ids, _ = tokenizer.encode_to_array(texts)
+    """Raises UserError, which begins with `place`, if the vocabulary knows no token of all texts
+    together: a prediction would be about nothing. A text that is None is left out."""
+    present = [text for text in texts if text is not None]
+    ids, _ = tokenizer.encode_to_array(present)  # [T], of all texts
     is_unknown = ids == tokenizer.unk_id
     is_mark = tokenizer.ids_without_mark[ids] < 0  # nothing but the mark of a space
     if (is_unknown | is_mark).all():
-        found = f"{' '.join(texts)!r:.80}"
+        found = f"{' '.join(present)!r:.80}"
         raise wrong(f"{place}text", found, "tokens that are in the vocabulary")

@@ -1,6 +1,6 @@
 """A trained model as a Python object: what `xlnet.load` returns.
 
-Shape letters: n texts, T tokens, D d_model, L labels, k layers.
+Shape letters: n texts, T tokens, D d_model.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from xlnet.inference.prediction import VERBS, Explaining, Prediction
 from xlnet.inference.vectors import Vectors
 from xlnet.support.errors import UserError, wrong
 
-_METHODS: dict[str, Callable[..., Method]] = {  # by their names
+# By the names of methods of `Model`; `VERBS` has those of tasks, which are all `Prediction`.
+_METHODS: dict[str, Callable[..., Method]] = {
     "predict": Prediction,
     "vectors": Vectors,
     "explain": Explaining,
@@ -62,12 +63,12 @@ class Model(RestoredModel):
         self.close()
 
     def __repr__(self) -> str:
-        what = f"{self.task}, {self.verb}()" if self.task else "pretrained"
-        return f"<xlnet model {self.loaded.prefix}: {what}>"
+        training = f"{self.task}, {self.verb}()" if self.task else "pretrained"
+        return f"<xlnet model {self.loaded.prefix}: {training}>"
 
     def close(self) -> None:
         """Frees the memory of the weights; no method can be called any more."""
-        self.session.session.close()
+        self.session.session.close()  # the `tf.Session` of the `RestoredSession`
 
     # ---- lists of texts
 
@@ -86,7 +87,7 @@ class Model(RestoredModel):
           >>> model.predict(["It rains.", "It does not."])[0].label
           'weather'
         """
-        return self._all("predict", texts, threshold=threshold)
+        return self._call("predict", texts, threshold=threshold)
 
     def pipe(
         self,
@@ -117,39 +118,51 @@ class Model(RestoredModel):
         return _results(self.method(verb, **settings), items, errors)
 
     def method(self, name: str, **settings: Any) -> Method:
-        """The method of this name, "predict" or that of the model's task, with its settings."""
+        """The `Method` of this name, with its settings. UserError for a wrong setting, an unknown
+        name, and a name in `VERBS` that is not the verb of the model's task."""
         if name in VERBS:
             return Prediction(self, name, **settings)
         if name not in _METHODS:
             raise wrong("verb", repr(name), ", ".join((*_METHODS, *VERBS)))
         return _METHODS[name](self, **settings)
 
-    def _all(self, name: str, texts: Any, **settings: Any) -> Any:
-        """The results of a method for a list; of one item its result."""
+    def _call(self, name: str, texts: Any, **settings: Any) -> Any:
+        """Calls the method `name`: the result for one item, a list of results for several."""
         texts = plain(texts)
+        # A tuple is one item: a pair of texts, or the arguments for one text.
         items = None if isinstance(texts, tuple) else several(texts)
         method = self.method(name, **settings)
         if items is None:
             return next(_results(method, [texts], "raise"))
         return list(_results(method, items, "raise"))
 
-    def _by_parts(self, name: str, parts: dict[str, Any], **settings: Any) -> Any:
-        """The result of an item that has these parts, by name. If the first part is a list, and no
-        text, the results of as many items: each other part is then a list of as many, or a text or
-        None that holds for all items. A first part None is refused by the method."""
-        first, *others = parts.values()
-        if first is None or isinstance(first, str):
-            return self._all(name, (first, *others), **settings)
-        lists: list[list] = []
+    def _call_by_parts(self, name: str, parts: dict[str, Any], **settings: Any) -> Any:
+        """Calls the method `name`, whose item is a tuple, with the parts of one item or of several.
+
+        Args:
+          parts: by name, in the order of the tuple. If the first part is a text, they are those of
+            one item. If it is a list of n, they are those of n items: each other part is then a
+            list of n, or a text or None for all items. With the questions ["Who?", "Where?"] and
+            the context "She lives here." the items are ("Who?", "She lives here.") and ("Where?",
+            "She lives here.").
+
+        Returns:
+          The result for one item, a list of results for several.
+        """
+        first = next(iter(parts.values()))
+        if first is None or isinstance(first, str):  # the method refuses None
+            return self._call(name, tuple(parts.values()), **settings)
+        lists: list[list] = []  # of each part its n values
         for part, values in parts.items():
+            # Parts other than the first may have one value for all items.
             if lists and (values is None or isinstance(values, str)):
                 values = [values] * len(lists[0])
             lists.append(require_list(part, values))
-        sizes = [len(each) for each in lists]
+        sizes = list(map(len, lists))
         if len(set(sizes)) != 1:
             found = f"lists of {' and '.join(map(str, sizes))}"
             raise wrong(", ".join(parts), found, "as many of each")
-        return self._all(name, list(zip(*lists)), **settings)
+        return self._call(name, list(zip(*lists)), **settings)
 
     # ---- text in, numbers out: any model
 
@@ -160,11 +173,12 @@ class Model(RestoredModel):
         pooling: str = "mean",
     ) -> Any:
         """The hidden states of the network for texts, before any output layer. A text is read as by
-        the model's task, <sep> and <cls> behind it; where that reads a long text in several parts,
-        its end is cut.
+        the model's task, <sep> and <cls> behind it; the end of a long text is cut, also where the
+        task reads it in several windows.
 
         Args:
-          layer: 0 are the embeddings, 1 to n_layer the layers; -1 is the last one.
+          layer: 0: the embeddings; 1 to n_layer: the output of this layer; negative numbers count
+            from the end, -1 is the last layer.
           pooling: "mean" over the tokens of a text, <sep> and <cls> included, padding excluded;
             "first" token; "last" one, which is <cls>; "none": all tokens.
 
@@ -176,10 +190,11 @@ class Model(RestoredModel):
           >>> model.vectors(["It rains.", "It does not."]).shape
           (2, 768)
         """
-        found = self._all("vectors", texts, layer=layer, pooling=pooling)
-        if not isinstance(found, list) or not found or pooling == "none":
-            return found
-        return np.stack(found)
+        results = self._call("vectors", texts, layer=layer, pooling=pooling)
+        # One text is no list; an empty list, and arrays of different T, cannot be stacked.
+        if not isinstance(results, list) or not results or pooling == "none":
+            return results
+        return np.stack(results)
 
     # ---- what it was trained for
 
@@ -197,7 +212,7 @@ class Model(RestoredModel):
           >>> [one.label for one in model.classify(["It rains.", "He scored."])]
           ['weather', 'sports']
         """
-        return self._all("classify", texts, threshold=threshold)
+        return self._call("classify", texts, threshold=threshold)
 
     def score(self, texts: Any) -> Any:
         """The score of each text, or pair: a float of one, float32 [n] of several.
@@ -206,8 +221,8 @@ class Model(RestoredModel):
           >>> model.score(("A girl sings.", "A child makes music."))
           3.8
         """
-        found = self._all("score", texts)
-        return np.array(found, np.float32) if isinstance(found, list) else found
+        scores = self._call("score", texts)
+        return np.array(scores, np.float32) if isinstance(scores, list) else scores
 
     def choose(
         self,
@@ -220,7 +235,7 @@ class Model(RestoredModel):
 
         Args:
           choices: those of one text; of several texts a list of such lists.
-          question: one for all texts, or as many as there are.
+          question: one for all texts, or a list of one for each; None for a task without questions.
 
         Examples:
           >>> model.choose("Ann has a cat. It is black.", ["red", "black"],
@@ -228,7 +243,7 @@ class Model(RestoredModel):
           1
         """
         parts = {"text": text, "choices": choices, "question": question}
-        return self._by_parts("choose", parts)
+        return self._call_by_parts("choose", parts)
 
     def rank(self, query: Any, documents: Sequence[Any]) -> Any:
         """The documents of a query, best first: a list of `task.Ranked`.
@@ -240,7 +255,7 @@ class Model(RestoredModel):
           >>> model.rank("cheap flights", ["Trains", "Flights at low prices"])[0].number
           1
         """
-        return self._by_parts("rank", {"query": query, "documents": documents})
+        return self._call_by_parts("rank", {"query": query, "documents": documents})
 
     def answer(
         self,
@@ -260,7 +275,7 @@ class Model(RestoredModel):
           'London'
         """
         parts = {"question": question, "context": context}
-        return self._by_parts("answer", parts, threshold=threshold)
+        return self._call_by_parts("answer", parts, threshold=threshold)
 
     def tag(self, texts: Any) -> Any:
         """The words of each text with their tags and the entities: `task.Tagged`. A tuple of str
@@ -270,14 +285,14 @@ class Model(RestoredModel):
           >>> [(e.label, e.text) for e in model.tag("She lived in London.").entities]
           [('LOC', 'London')]
         """
-        return self._all("tag", texts)
+        return self._call("tag", texts)
 
     def explain(self, texts: Any) -> Any:
         """How much each word of a text, or pair, counts for its prediction: `Explanation`. For
         models that classify, score or rank; a document is explained with its query, as the pair
         (query, document).
         """
-        return self._all("explain", texts)
+        return self._call("explain", texts)
 
     # ---- what it was pretrained for
 
@@ -292,7 +307,7 @@ class Model(RestoredModel):
           >>> model.fill("The sky is ___.", top=3)[0].text
           'The sky is blue.'
         """
-        return self._all("fill", texts, **settings)
+        return self._call("fill", texts, **settings)
 
     def generate(self, prompts: Any, **settings: Any) -> Any:
         """Text that continues a prompt: a `generation.GeneratedText`. Several prompts are batched:
@@ -305,11 +320,11 @@ class Model(RestoredModel):
           >>> model.generate("The default value is", stop=".", max_tokens=20, seed=1).text
           ' None'
         """
-        return self._all("generate", prompts, **settings)
+        return self._call("generate", prompts, **settings)
 
     def stream(self, prompt: str, **settings: Any) -> Iterator[TextChunk]:
-        """Yields the text of `generate` as it comes: `generation.TextChunk`s. Other calls may come
-        between two chunks, and another prompt's chunks, too.
+        """Yields the text of `generate` as it is generated: `generation.TextChunk`s. Between two
+        chunks other methods may be called, and chunks of another prompt be taken.
 
         Examples:
           >>> for part in model.stream("The default value is", max_tokens=20):
@@ -329,7 +344,7 @@ class Model(RestoredModel):
           >>> model.attention("It rains.", layers=[1]).streams["content"].shape
           (1, 12, 6, 6)
         """
-        return self._all("attention", text, layers=layers, **settings)
+        return self._call("attention", text, layers=layers, **settings)
 
     def factorize(self, text: Any, **settings: Any) -> Any:
         """The predictions of a pretrained model for each token of a text, by its query stream in
@@ -344,15 +359,16 @@ class Model(RestoredModel):
           >>> model.factorize("It rains.", order="right_to_left").candidates[0]
           ['\u2581It', '\u2581He', '\u2581She', '\u2581There', '\u2581But']
         """
-        return self._all("factorize", text, **settings)
+        return self._call("factorize", text, **settings)
 
 
 def _results(method: Method, items: Iterable[Any], errors: str) -> Iterator[Any]:
-    """Yields the results of items; errors: as of `Model.pipe`."""
-    for number, found in enumerate(method.results(items)):
-        if not isinstance(found, UserError):
-            yield found.result
+    """Yields the result of each item, as methods of `Model` return it. At a bad item errors="raise"
+    raises its UserError, "return" yields it."""
+    for number, outcome in enumerate(method.results(items)):
+        if not isinstance(outcome, UserError):
+            yield outcome.result
         elif errors == "return":
-            yield found
+            yield outcome
         else:
-            raise UserError(f"text {number}: {found}")
+            raise UserError(f"text {number}: {outcome}")

@@ -1,13 +1,14 @@
-"""What a fine-tuned model was trained for, and how much each word of a text counts for that: the
-output without each of the words.
+"""Predictions of a fine-tuned model for its task, and how much each word of a text counts for one:
+by how much the output falls without the word.
 
-Shape letters: W words, L labels.
+An item is what a method takes for one result, such as a text or a query with its documents; a `Row`
+has the texts that the network reads together. Shape letters: W words, L labels.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,12 +36,26 @@ EXPLAINED = ("classify", "score", "rank")  # of models with one output for a tex
 _MOST_WORDS = 2048  # of a text that are read: it is predicted again without each
 
 
+class _PreparedItem(NamedTuple):
+    """What a method takes for one result, as rows of the task.
+
+    Attributes:
+      rows: one, or one for each document of a query.
+      is_ranking: whether the result is the sorted documents of a query.
+    """
+
+    rows: list[Row]
+    is_ranking: bool
+
+
 class Prediction(Method):
-    """A method such as `Model.classify`, the model's own one if `verb` is None. An item is what the
-    method takes, or an `InlineExample`.
+    """A method such as `Model.classify`. An item is what the method takes for one result, or an
+    `InlineExample`.
 
     Args:
-      settings: those of `PredictSettings`; of those not given the model's own hold.
+      verb: the name of the method, one of `VERBS`; None: that of the model's task. UserError if the
+        model's task has another one.
+      settings: those of `PredictSettings`; the threshold is the model's own if it is not given.
     """
 
     def __init__(
@@ -57,68 +72,84 @@ class Prediction(Method):
         self._predictor = model.predictor()
         self.at_once = model.at_once
 
-    def prepare(self, item: Any) -> tuple[list[Row], bool]:
-        """The rows of an item, such as one for each document of a query, and whether they are
-        ranked."""
+    def prepare(self, item: Any) -> _PreparedItem:
+        """The item as rows: one, or one for each document of a query."""
         verb = self._tuned.task.verb
         examples = examples_of(verb, item)
         rows = []
         for number, example in enumerate(examples):
+            # Several examples are the documents of a query; errors name the document.
             place = f"document {number}: " if len(examples) > 1 else ""
             rows.append(self._model.row(example, place))
-        return rows, verb == "rank" and not isinstance(item, InlineExample)
+        # An `InlineExample` is a single document, whose result is its score.
+        is_ranking = verb == "rank" and not isinstance(item, InlineExample)
+        return _PreparedItem(rows, is_ranking)
 
-    def compute(self, items: list[tuple[list[Row], bool]]) -> list[Computed]:
-        # Of each item its rows and whether they are ranked (`prepare`). The rows of all items are
-        # batched together.
+    def compute(self, items: list[_PreparedItem]) -> list[Computed]:
+        """The result of each item, in their order: what the task makes of its row, such as a
+        `Label`; of a ranking the sorted documents."""
+        # The rows of all items are batched together. Each was made alone, with the id "0"; here
+        # their numbers are the ids.
         rows: list[Row] = []
-        for its_rows, _ in items:
-            for row in its_rows:
+        for item in items:
+            for row in item.rows:
                 rows.append(row._replace(id=str(len(rows))))
         if not rows:  # queries without documents
             return [Computed([], 0, 0)] * len(items)
         predictions, counts = self._predictor.predict(rows)
         self._model.note_cut(counts.is_cut, self._tuned.layout.max_seq_length)
-        found = self._tuned.task.results(rows, predictions.values, self._threshold)
+        results = self._tuned.task.results(rows, predictions.values, self._threshold)
+        # The results and the counts of tokens are in the order of `rows`: each item has the next
+        # `len(item.rows)` of them.
         computed = []
         end = 0
-        for its_rows, is_ranking in items:
-            begin, end = end, end + len(its_rows)
-            result = ranked(found[begin:end]) if is_ranking else found[begin]
+        for item in items:
+            begin, end = end, end + len(item.rows)
+            # The results of a ranking are scores. Any other item has a single row.
+            result = ranked(results[begin:end]) if item.is_ranking else results[begin]
             read, total = counts.read[begin:end].sum(), counts.total[begin:end].sum()
             computed.append(Computed(result, read, total))
         return computed
 
 
 def examples_of(verb: str, item: Any) -> list[InlineExample]:
-    """The examples of an item: one, or of the method "rank" one for each document of a query.
+    """The examples of an item: one, but for the method "rank" one for each document of the query.
+    UserError if the item is not what the method takes.
 
     Args:
       verb: name of the method, one of `VERBS` or "explain".
-      item: what this method takes, such as (question, context) of "answer".
+      item: what this method takes for one result, such as (question, context) for "answer"; or an
+        `InlineExample`.
     """
     if isinstance(item, InlineExample):
         return [item]
     if verb == "choose":
         text, choices, question = _parts(item, ("text", "choices", "question"))
-        texts = tuple(map(as_text, require_list("choices", choices)))
-        return [InlineExample(as_text(text), question and as_text(question), texts)]
+        choices = tuple(map(as_text, require_list("choices", choices)))
+        text = as_text(text)
+        if question:
+            question = as_text(question)
+        return [InlineExample(text_a=text, text_b=question, choices=choices)]
     if verb == "rank":
         query, documents = _parts(item, ("query", "documents"))
-        texts = tuple(require_list("documents", documents))
+        texts = require_list("documents", documents)
+        # The query is the first text of each pair.
         return [InlineExample(as_text(query), as_text(text)) for text in texts]
     if verb == "answer":
         question, context = _parts(item, ("question", "context"))
-        return [InlineExample(as_text(context), as_text(question))]
+        return [InlineExample(text_a=as_text(context), text_b=as_text(question))]
     words = plain(item)
+    # What is tagged is a text, as below, or the list of its words.
     if verb == "tag" and isinstance(words, (list, tuple)):
         return [InlineExample(tuple(map(as_text, words)))]
-    return [InlineExample(*pair(item))]
+    text_a, text_b = pair(item)
+    return [InlineExample(text_a, text_b)]
 
 
 def _parts(item: Any, names: tuple[str, ...]) -> Sequence[Any]:
-    """The parts of an item, a tuple or list, one for each of `names`, which a UserError shows; of
-    ("text", "choices", "question") the question may be missing, and is None then."""
+    """The parts of an item, which must be a tuple or list with a part for each of `names`;
+    otherwise UserError with these names. The part "question" at the end may be missing: it is
+    None."""
     if isinstance(item, (tuple, list)):
         if len(item) == len(names):
             return item
@@ -127,12 +158,12 @@ def _parts(item: Any, names: tuple[str, ...]) -> Sequence[Any]:
     raise wrong("text", f"{item!r:.80}", f"({', '.join(names)})")
 
 
-def ranked(found: list) -> list[Ranked]:
-    """The documents of a query, best first. found: the score of each, in the given order."""
-    scores = np.array(found)
+def ranked(scores: list[float]) -> list[Ranked]:
+    """The documents of a query, best first. scores: of each document, in the order in which the
+    caller listed the documents."""
     documents = []
-    for index in ranking.best_first(scores):
-        documents.append(Ranked(int(index), float(scores[index])))
+    for index in ranking.best_first(np.array(scores)).tolist():
+        documents.append(Ranked(index, float(scores[index])))
     return documents
 
 
@@ -161,7 +192,7 @@ class Explanation(NamedTuple):
 
 
 class Explaining(Method):
-    """Explains texts or pairs, one after the other."""
+    """Explains texts or pairs, one after the other: an `Explanation` for each."""
 
     def __init__(self, model: RestoredModel) -> None:
         self._model = model
@@ -170,45 +201,54 @@ class Explaining(Method):
         if task.verb not in EXPLAINED:
             expected = f"one that can {' or '.join(EXPLAINED)}"
             raise wrong("model", f"one of task type {task.kind}", expected)
-        self._names = task.probability_names  # of the outputs; none of a score
+        # Those of the L outputs; empty if the output is a score.
+        self._label_names = task.probability_names
         self._predictor = model.predictor()
 
     def compute_one(self, item: Any) -> Computed:
+        """The `Explanation` of a text or a pair: all rows without a word are predicted together."""
         (example,) = examples_of("explain", item)
         row = self._model.row(example)
-        texts, tokenizer = row.pairs[0], self._model.tokenizer
-        words, is_read = [], []
+        texts = row.pairs[0]  # the only pair: (text, second text or None)
+
+        # The rows to predict: the row itself, then one without each word that is read.
+        tokenizer = self._model.tokenizer
+        words, is_read = [], []  # [W], of both texts
         first_words = 0
-        rows = [row]  # then without each of the words that are read
-        for number, end_read in enumerate(self._ends_read(texts)):
-            text = texts[number]
+        rows = [row]
+        # A second text that is None has no end, and is left out.
+        for number, (text, end_read) in enumerate(zip(texts, self._ends_read(texts))):
             for start, end in words_of(text):
                 word = text[start:end]
                 words.append(word)
                 # Of a word that cleaning removes nothing is read, either.
-                has_tokens = start < end_read and tokenizer.ids(word)
-                is_read.append(bool(has_tokens))
-                if has_tokens:
-                    without = list(texts)
-                    without[number] = text[:start] + text[end:]
-                    rows.append(row._replace(pairs=(tuple(without),)))
+                is_word_read = start < end_read and bool(tokenizer.ids(word))
+                is_read.append(is_word_read)
+                if is_word_read:
+                    texts_without_word = list(texts)
+                    texts_without_word[number] = text[:start] + text[end:]
+                    rows.append(row._replace(pairs=(tuple(texts_without_word),)))
             if number == 0:
                 first_words = len(words)
         if len(rows) > 1 + _MOST_WORDS:
             found = f"{len(rows) - 1} words that are read"
             raise wrong("text", found, f"at most {_MOST_WORDS}")
+
         predictions, counts = self._predictor.predict(rows)
+        # Of each row probabilities, [rows,L], or a score, [rows].
         values = np.asarray(predictions.values, np.float64)
         require_finite(values)
         self._model.note_cut(counts.is_cut[:1], self._layout.max_seq_length)
+
+        # The output that is explained: the score, or the probability of the most probable label.
         output, index = "score", 0
-        if self._names:
+        if self._label_names:
             index = int(values[0].argmax())
-            output = self._names[index]
+            output = self._label_names[index]
         if values.ndim > 1:
             values = values[:, index]
         weights = np.zeros(len(words))
-        weights[is_read] = values[0] - values[1:]
+        weights[is_read] = values[0] - values[1:]  # by how much it falls
         result = Explanation(
             tuple(words),
             weights,
@@ -220,32 +260,31 @@ class Explaining(Method):
         return Computed(result, counts.read[0], counts.total[0])
 
     def _ends_read(self, texts: tuple[str, str | None]) -> list[int]:
-        """How many characters of a text, or of each of a pair, the network reads; the end of a long
-        one is cut."""
-        ends = []  # of the tokens, which are cut as their ids are
-        for text in texts:
-            if text is not None:
-                ends.append(align(self._model.tokenizer, text).ends.tolist())
-            else:
-                ends.append(None)
-        # Of several windows the last one ends where the text does.
-        kept = encoding.fit_to_length(ends[0], ends[1], self._layout)[-1]
-        last = []
-        for of_text in kept:
-            if of_text is None:
-                continue
-            last.append(of_text[-1] if of_text else 0)
-        return last
+        """How many characters of a text, or of each text of a pair, the network reads; the end of a
+        long text is cut."""
+        # The end of each token [characters]. These lists are cut as those of ids would be.
+        text_a, text_b = texts
+        tokenizer = self._model.tokenizer
+        ends_a = align(tokenizer, text_a).ends.tolist()
+        ends_b = None if text_b is None else align(tokenizer, text_b).ends.tolist()
+        # The last one of several windows ends where the text does.
+        last_window = encoding.fit_to_length(ends_a, ends_b, self._layout)[-1]
+        ends_read = []
+        for ends in last_window:
+            if ends is not None:
+                ends_read.append(ends[-1] if ends else 0)  # no tokens: 0
+        return ends_read
 
 
 def words_of(text: str) -> list[tuple[int, int]]:
-    """(start, end) of the words: what is between spaces; in scripts without them each letter."""
-    found = []
+    """(start, end) of the words [characters]: what is between spaces. Where that has letters of a
+    script without spaces between words, each of them is a word, and each run of others."""
+    spans = []
     for match in re.finditer(r"\S+", text):
-        first, between_spaces = match.start(), match[0]
-        words: Iterable[tuple[int, int]] = [(0, len(between_spaces))]
+        offset, between_spaces = match.start(), match[0]
+        words = [(0, len(between_spaces))]
         if any(map(is_unspaced, between_spaces)):
             words = find_words(between_spaces)
         for start, end in words:
-            found.append((first + start, first + end))
-    return found
+            spans.append((offset + start, offset + end))
+    return spans

@@ -20,16 +20,16 @@ from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import DeviceSettings
 from xlnet.support.errors import wrong
 
-Chosen = TypeVar("Chosen", bound=Settings)
+Group = TypeVar("Group", bound=Settings)
 
 BLANK = "___"  # of a text to be filled
 BLANKS = re.compile("___+")  # more underscores are one blank, too
 CONTEXT = 512  # tokens that a pretrained model reads of a text, at most
-MOST_PIECES = 64  # of all blanks of a text
+MOST_PIECES = 64  # that all blanks of a text may have together
 
 
 class ModelSettings(Settings):
-    """Which model."""
+    """Which trained model: its files, and its precision."""
 
     model_dir: str = required(
         "model directory (its best checkpoint, or the newest where there is none), "
@@ -47,7 +47,7 @@ class ModelSettings(Settings):
 
 
 class LoadSettings(ModelSettings):
-    """Which model, and where it runs."""
+    """Which trained model, and the device on which it runs."""
 
     device: str = same_as(DeviceSettings, "device")
 
@@ -149,8 +149,8 @@ class FactorizationSettings(AttentionSettings):
     )
 
 
-def from_keywords(group: type[Chosen], values: Mapping[str, Any]) -> Chosen:
-    """The settings with these values, checked.
+def from_keywords(group: type[Group], values: Mapping[str, Any]) -> Group:
+    """The settings of the class `group` with these values, checked; others have their defaults.
 
     Raises:
       UserError: an unknown name, or a value of another type or range.
@@ -159,6 +159,7 @@ def from_keywords(group: type[Chosen], values: Mapping[str, Any]) -> Chosen:
     for name, value in values.items():
         if name not in fields:
             raise wrong("settings", f"'{name!s:.80}'", ", ".join(fields))
+        # None is allowed only where it is the default: there it turns a setting off.
         if value is not None or fields[name].default is not None:
-            check_value(fields[name], value, "")
+            check_value(fields[name], value, source="")  # an error begins with the name
     return group(**values)

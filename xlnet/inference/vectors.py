@@ -1,6 +1,6 @@
 """The hidden states of each layer for a text, as one vector or as one of each token.
 
-Shape letters: n texts, B batch, T tokens, D d_model, k layers.
+Shape letters: B batch, T tokens, D d_model.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ _UNLIMITED = 1 << 30  # a memory of this length keeps every position
 
 
 class Vectors(Method):
-    """Makes vectors: float32 [D], or [T,D] with pooling "none". The settings are those of
-    `Model.vectors`."""
+    """Computes the vector of each text or pair, float32 [D], or [T,D] with pooling "none".
+
+    Args:
+      layer, pooling: as of `Model.vectors`.
+    """
 
     def __init__(
         self,
@@ -46,8 +49,8 @@ class Vectors(Method):
             expected = f"a number from {-n_layer - 1} to {n_layer}"
             raise wrong("layer", repr(layer), expected)
         self._model, self._pooling = model, pooling
-        # 0 are the embeddings, 1 to n_layer the layers; -1 is the last one. The outputs of the
-        # subgraph have these names.
+        # The name of an output of the subgraph (`_build`): "0" the embeddings, "1" to "n_layer" the
+        # layers. A negative number counts from the end.
         self._layer = str(layer % (n_layer + 1))
         # A long text is cut as the model's task cuts it; if the task reads it in windows, the end
         # of the text is cut.
@@ -55,69 +58,81 @@ class Vectors(Method):
         tuned = model.loaded.tuned
         if tuned and tuned.layout.long_document == "truncate":
             self._layout = tuned.layout
+        # A model runs on one device, with one batch at a time: there is one copy.
         self._subgraph = model.session.copies("vectors", self._build)[0]
         self.at_once = model.at_once
 
     def prepare(self, item: Any) -> tuple[str, str | None]:
-        """A text or a pair, as the task reads it."""
+        """A text or a pair (text, second text or None), as the task reads it."""
         first, second = pair(item)
         # A question and its context are read the other way round.
         if self._model.verb == "answer" and second is not None:
             first, second = second, first
         published = self._model.published
         first = published.replaced(first)
-        second = second and published.replaced(second)
+        if second is not None:
+            second = published.replaced(second)
         require_known(self._model.tokenizer, (first, second))
         return first, second
 
     def compute(self, items: list[tuple[str, str | None]]) -> list[Computed]:
+        """The vector of each text or pair, in their order."""
+        # Each item is a row of one pair, and has one record, as long texts are cut.
         tokenizer, length = self._model.tokenizer, self._layout.max_seq_length
-        pairs = [(item,) for item in items]
-        labels = np.zeros(len(items), np.int32)  # none are read
-        arrays, _, counts = encoding.arrays_of(pairs, labels, tokenizer, self._layout)
+        rows = [(item,) for item in items]
+        labels = np.zeros(len(items), np.int32)  # records need some; not used
+        records, _, counts = encoding.arrays_of(rows, labels, tokenizer, self._layout)
         self._model.note_cut(counts.is_cut, length)
-        found: list[Any] = [None] * len(items)
+        computed: list[Any] = [None] * len(items)
+        # Batches come in the order of length; `numbers` are those of their items.
         for numbers, batch in batches_by_length(
-            arrays,
+            records,
             length,
             Padding(),
             self._model.batch_size,
             self._model.most_tokens,
         ):
-            (outputs,) = self._subgraph([self._layer], batch)  # [B,T',D]
-            for number, values, padding in zip(numbers, outputs, batch["input_mask"]):
-                vector = self._pooled(values[padding < 1])
+            (outputs,) = self._subgraph([self._layer], batch)  # [B,T,D]
+            for number, states, padding in zip(numbers, outputs, batch["input_mask"]):
+                vector = self._pooled(states[padding < 1])  # padding is 1
                 read, total = counts.read[number], counts.total[number]
-                found[number] = Computed(vector, read, total)
-        return found
+                computed[number] = Computed(vector, read, total)
+        return computed
 
-    def _pooled(self, values: np.ndarray) -> np.ndarray:
-        """The result for the values [T,D] of the tokens of a text."""
+    def _pooled(self, states: np.ndarray) -> np.ndarray:
+        """The result for a text, [D] or [T,D], of the hidden states [T,D] of its tokens; UserError
+        if it is not finite."""
+        pooled = states  # "none"
         if self._pooling == "mean":
-            values = values.mean(axis=0)
-        elif self._pooling != "none":
-            values = values[0 if self._pooling == "first" else -1]
-        require_finite(values)
-        return values
+            pooled = states.mean(axis=0)
+        elif self._pooling == "first":
+            pooled = states[0]
+        elif self._pooling == "last":
+            pooled = states[-1]
+        require_finite(pooled)
+        return pooled
 
     def _build(self) -> tuple[Tensors, Tensors]:
-        """The part of the graph that computes vectors: of `IDS` [B,T] the embeddings and the
-        outputs of all layers by their number, float32 [B,T,D]."""
+        """Builds the part of the graph that computes vectors.
+
+        Returns:
+          (placeholders [B,T] by their names in `IDS`; float32 [B,T,D] by name: "0" the embeddings,
+          "1" to "n_layer" the output of each layer).
+        """
         loaded = self._model.loaded
         inputs = {}
         for name, dtype in zip(IDS, (tf.int32, tf.float32, tf.int32)):
             inputs[name] = tf.placeholder(dtype, [None, None], "texts/" + name)
         ids, padding, segments = inputs.values()
-        # What no position [B,1,T], or some [B,T,T], may see.
+        # No position sees padding: [B,1,T]. Some causal networks see a limited number of tokens
+        # before their own: [B,T,T].
         masked = padding[:, None] > 0
         if loaded.tokens_before is not None:
-            place = tf.range(tf.shape(padding)[1])
-            masked |= place[:, None] - place > loaded.tokens_before
-        run = loaded.network.run_config(False, mem_len=_UNLIMITED)
+            position = tf.range(tf.shape(padding)[1])
+            masked |= position[:, None] - position > loaded.tokens_before
+        run = loaded.network.run_config(is_training=False, mem_len=_UNLIMITED)
         with parameters.model_scope(kept_in=run.precision):
-            # `new_mems` has the input of each layer: the embeddings, then the outputs of all layers
-            # but the last one, whose output is `sequence`.
-            found = modeling.transformer_xl(
+            network = modeling.transformer_xl(
                 loaded.config,
                 run,
                 input_ids=ids,
@@ -125,8 +140,10 @@ class Vectors(Method):
                 mask=masked,
                 attn_type=loaded.attn_type,
             )
-        # A session computes only the layers that a call fetches.
+        # `new_mems` has what the network would remember, the input of each layer: the embeddings,
+        # then the outputs of all layers but the last one, whose output is `sequence`. A session
+        # computes only the layers that a call fetches.
         outputs = {}
-        for layer, sequence in enumerate([*found.new_mems, found.sequence]):
-            outputs[str(layer)] = tf.cast(sequence, tf.float32)
+        for layer, states in enumerate([*network.new_mems, network.sequence]):
+            outputs[str(layer)] = tf.cast(states, tf.float32)
         return inputs, outputs

@@ -15,12 +15,13 @@ from xlnet.support.errors import wrong
 
 
 class Curves(NamedTuple):
-    """The curves of a run, lists of (step, value).
+    """The curves of a run: lists of (step, value).
 
     Attributes:
       name: the directory of the run, as it was given.
-      training: mean loss of the steps since the row before, of `training.csv`.
-      evaluated: by metric, of the one that selects the best checkpoint and of the loss.
+      training: the training loss, of `training.csv`: means over the steps since the row before.
+      evaluated: by metric, from the evaluations: the metric that selects the best checkpoint, and
+        the loss. A value that is undefined is NaN.
     """
 
     name: str
@@ -32,25 +33,28 @@ def read(model_dir: str) -> Curves:
     """The curves of the run in a model directory; a UserError if there is no run or its files have
     no curve."""
     files.require_directory(model_dir, "model_dir")
-    # Pretraining and fine-tuning keep the same two files.
-    kept = os.path.join(model_dir, EVALUATIONS_NAME)
+    # Pretraining and fine-tuning write the same two files. This one has the name of the metric that
+    # selects the best checkpoint, and for each evaluation its step and values by metric.
+    path = os.path.join(model_dir, EVALUATIONS_NAME)
     run = Curves(model_dir.rstrip("/"), [], {})
-    found: dict[str, Any] = {"metric": "loss", "evaluations": []}
-    if os.path.exists(kept):
-        found = files.read_json(kept, "model_dir")
+    history: dict[str, Any] = {"metric": "loss", "evaluations": []}
+    if os.path.exists(path):
+        history = files.read_json(path, "model_dir")
     try:
         for line in model_files.read_curve(model_dir):
             run.training.append((int(line["step"]), line["loss"]))
-        for metric in dict.fromkeys((found["metric"], "loss")):
+        for metric in dict.fromkeys((history["metric"], "loss")):  # each once
             points = []
-            for one in found["evaluations"]:
-                # null, an undefined metric, is a gap in its curve
-                value = one.get(metric)
-                points.append((one["step"], math.nan if value is None else value))
+            for evaluation in history["evaluations"]:
+                # A metric that is undefined, null in JSON, is a gap in its curve.
+                value = evaluation.get(metric)
+                points.append(
+                    (evaluation["step"], math.nan if value is None else value)
+                )
             if points:
                 run.evaluated[metric] = points
     except (ValueError, KeyError, TypeError, AttributeError) as e:
-        damaged = f"damaged {kept} or {JOURNAL_NAME} ({e!r})"
+        damaged = f"damaged {path} or {JOURNAL_NAME} ({e!r})"
         raise wrong("model_dir", damaged, "a run") from None
     if not run.training and not run.evaluated:
         missing = f"no loss in {JOURNAL_NAME} and no evaluation in {EVALUATIONS_NAME}"
@@ -60,19 +64,20 @@ def read(model_dir: str) -> Curves:
 
 
 def plot(path: str, runs: Sequence[Curves]) -> None:
-    """Writes a PNG: the losses of all runs, and a panel for each other metric of an evaluation."""
+    """Writes a PNG: a panel with the losses of all runs, and one for each other metric. A run has
+    the same color in all panels."""
     from matplotlib.figure import Figure
 
-    metrics = ["loss"]
+    metrics = ["loss"]  # of the panels, from the top
     for run in runs:
         for metric in run.evaluated:
             if metric not in metrics:
                 metrics.append(metric)
-    height = 1 + 2.6 * len(metrics)
-    drawn = Figure(figsize=(8, height), dpi=110, layout="constrained")
-    panels = drawn.subplots(len(metrics), 1, sharex=True, squeeze=False)[:, 0]
+    height = 1 + 2.6 * len(metrics)  # [inches]
+    figure = Figure(figsize=(8, height), dpi=110, layout="constrained")
+    panels = figure.subplots(len(metrics), 1, sharex=True, squeeze=False)[:, 0]
     for number, run in enumerate(runs):
-        color = f"C{number % 10}"  # of matplotlib's ten
+        color = f"C{number % 10}"  # the name of one of matplotlib's ten
         if run.training:
             steps, losses = zip(*run.training)
             label = f"training, {run.name}"
@@ -89,4 +94,4 @@ def plot(path: str, runs: Sequence[Curves]) -> None:
             for text in panel.legend(frameon=False, fontsize=8).get_texts():
                 text.set_parse_math(False)  # a $ in a name is a character
     panels[-1].set_xlabel("step")
-    masks.save(drawn, path)
+    masks.save(figure, path)

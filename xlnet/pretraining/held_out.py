@@ -26,8 +26,8 @@ _log = logging.getLogger(__name__)
 
 
 def evaluate(run: PretrainingRun) -> dict[str, Any]:
-    """The held-out loss of the initial weights, or else of the newest checkpoint, and the metrics
-    derived from it; writes nothing.
+    """The held-out loss, and the metrics derived from it, of the weights of --init_checkpoint or,
+    if that is not given, of the newest checkpoint in the model directory; writes nothing.
 
     Raises:
       UserError: the weights are of another network or vocabulary, or not complete.
@@ -41,7 +41,7 @@ def evaluate(run: PretrainingRun) -> dict[str, Any]:
 class HeldOut:
     """Evaluates checkpoints on the held-out records of a run, on the first device of training."""
 
-    evaluates_start = True
+    evaluates_start = True  # the loss of the initial weights, too
 
     def __init__(self, run: PretrainingRun):
         manifest, settings = run.held_out, run.settings
@@ -63,7 +63,7 @@ class HeldOut:
                 dataset = input_pipeline.pretraining_batches(
                     directory,
                     manifest,
-                    sampling=run.sampling,
+                    sampling=settings,
                     tokenizer=run.tokenizer,
                     batch_size=batch_size,
                     seed=0,
@@ -118,7 +118,7 @@ def outputs(run: PretrainingRun, features: Tensors) -> dict[str, Any]:
 
     Returns:
       Dict: losses, weights float32 [B,P]. With next-segment prediction also label and continues,
-      int [B]: whether segment B continues A, and the prediction.
+      int [B]: whether segment B continues A, and whether that is predicted.
     """
     batch, memory = run.with_targets(features)
     results = {"weights": batch["weights"]}
@@ -127,7 +127,7 @@ def outputs(run: PretrainingRun, features: Tensors) -> dict[str, Any]:
         results["label"] = batch["label"]
         results["continues"] = tf.argmax(segment_logits, axis=1)
     # The memory is updated before the losses can be read, as the next batch continues the text
-    # streams. It is cleared where a stream starts.
+    # streams; `with_targets` clears it where a stream starts.
     updates = [memory.update(kept["memory"])] if memory else []
     with tf.control_dependencies(updates):
         results["losses"] = tf.identity(losses)

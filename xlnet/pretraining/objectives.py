@@ -34,9 +34,9 @@ class Batch(NamedTuple):
     Attributes:
       config: the architecture.
       run_config: how the network is run.
-      features: of the input pipeline, [B,...]: input_ids, seg_ids, direction, rank, ...; also
-        the targets, as of `Objective.targets`.
-      mems: memory of earlier sequences, as for `transformer_xl`; None: without.
+      features: those of `input_pipeline.pretraining_batches` by name, [B,...]: input_ids, seg_ids,
+        direction, rank, ...; also the targets, as of `Objective.targets`.
+      mems: memory of earlier sequences, a tensor [B,M,D] for each layer; None: without.
       seed: of dropout and masking in this step, uint64 [1], see `model.stateless_random`. None: in
         evaluation there is no dropout, and what is masked depends on the targets alone.
       first_row: the index of batch element 0 in the global batch.
@@ -79,7 +79,8 @@ Predicted = collections.namedtuple("Predicted", "outputs at_targets")
 
 
 def sampled_targets(features: Tensors, special_ids: Sequence[int]) -> Tensors:
-    """The targets that the input pipeline sampled, as `Objective.targets`."""
+    """The targets that the input pipeline sampled; arguments and result as of
+    `Objective.targets`."""
     ids = tf.gather(features["input_ids"], features["positions"], batch_dims=1)
     return dict(
         positions=features["positions"],
@@ -96,8 +97,8 @@ class Objective:
       name: the value of --objective.
       predict: function of a `Batch` to `Predicted`: runs the network and picks the vectors that
         predict the targets.
-      targets: function of (features, special_ids) to the targets: a dict of positions, ids int
-        [B,P] and weights float32 [B,P] (0: does not count).
+      targets: function of the features of a batch and the ids of <sep> and <cls> to the targets: a
+        dict of positions and ids, int [B,P], and weights, float32 [B,P] (0: does not count).
       samples_targets: whether the targets are those of the input pipeline, so that num_predict and
         factorization_order hold.
       needs_mask_id: whether the vocabulary must have <mask>.
@@ -120,10 +121,11 @@ class Objective:
 
 def _permutation(batch: Batch) -> Predicted:
     positions = batch.features["positions"]
-    queried = positions  # the queries predict, which do not see their own token
-    # and <cls>, the last token: in the last layer only queries are computed
+    # The queries predict: they do not see the token at their own position. In the last layer only
+    # they are computed, so for next-segment prediction <cls>, the last token, is one of them.
+    queried = positions
     if batch.with_segments:
-        last = tf.zeros_like(positions[:, :1]) + (batch.length - 1)
+        last = tf.zeros_like(positions[:, :1]) + (batch.length - 1)  # [B,1]
         queried = tf.concat([positions, last], axis=1)
     outputs = batch.run_network(
         input_ids=batch.features["input_ids"],
@@ -132,7 +134,8 @@ def _permutation(batch: Batch) -> Predicted:
             batch.features["rank"], is_target(positions, batch.length)
         ),
     )
-    return Predicted(outputs, outputs.sequence[:, : positions.shape[1]])
+    num_targets = positions.shape[1]
+    return Predicted(outputs, outputs.sequence[:, :num_targets])
 
 
 def _masked(batch: Batch) -> Predicted:
@@ -144,7 +147,7 @@ def _masked(batch: Batch) -> Predicted:
 
 
 def _causal(batch: Batch) -> Predicted:
-    # Position i predicts token i + 1.
+    # Each position sees itself and those on its left, and position i predicts token i + 1.
     outputs = batch.run_network(input_ids=batch.features["input_ids"], attn_type="uni")
     return Predicted(outputs, outputs.sequence[:, :-1])
 
@@ -153,10 +156,8 @@ def _all_tokens(features: Tensors, special_ids: Sequence[int]) -> Tensors:
     """All tokens but the first are targets. `special_ids` have the weight 0: where they are depends
     on how the text is cut into sequences."""
     input_ids = features["input_ids"]
-    positions = tf.ones_like(input_ids[:, 1:]) * tf.range(
-        1, input_ids.shape[1], dtype=input_ids.dtype
-    )
     ids = input_ids[:, 1:]
+    positions = tf.range(1, input_ids.shape[1], dtype=ids.dtype) + tf.zeros_like(ids)
     special = tf.constant(special_ids, ids.dtype)
     is_special = tf.reduce_any(tf.equal(ids[:, :, None], special), axis=2)
     return dict(
@@ -211,16 +212,17 @@ def segment_logits(batch: Batch, outputs: modeling.Outputs) -> tf.Tensor:
 def _mask(batch: Batch) -> tf.Tensor:
     """The sequence with each target replaced by <mask>, by a random token or not at all: [B,Q]."""
     input_ids = batch.features["input_ids"]
-    rows, length = input_ids.shape.as_list()
-    # Random numbers belong to the tokens, not to the targets, as two targets may have one position.
+    rows, length = input_ids.shape.as_list()  # B, Q
+    # Two random numbers below 1 for each token: which of the three, and which random token. They
+    # belong to the tokens, not to the targets, as two targets may have one position.
     if batch.seed is None:  # the same ones for each sequence, wherever it is in a batch
         numbers = uniform([1, length, 2], seed_of(0, tf.constant(0, tf.int64)), 0)
     else:
         # Layer 0 has the same seed, but its dropouts fold in a further number.
         seed = fold_in(batch.seed, -1)
         numbers = uniform([rows, length, 2], seed, batch.first_row)
-    choice, other = tf.unstack(numbers, axis=2)
-    random = tf.cast(other * batch.config.n_token, input_ids.dtype)
+    choice, which_token = tf.unstack(numbers, axis=2)  # [B,Q] each
+    random = tf.cast(which_token * batch.config.n_token, input_ids.dtype)
     # As in BERT, 80 % of the masked tokens become <mask>, 10 % a random token, and 10 % stay.
     mask = tf.constant(batch.mask_id, input_ids.dtype)
     shown = tf.where_v2(choice < _MASK_RATE, mask, random)

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Collection, Sequence
 from importlib.util import find_spec
+from typing import TypeVar
 
 import tensorflow as tf2
 
@@ -31,12 +32,14 @@ from xlnet.support.errors import UserError, wrong
 
 _log = logging.getLogger(__name__)
 
+Sampling = TypeVar("Sampling", bound=SamplingSettings)
 _TFRECORDS = "tfrecords"
-# What the original's flags say of records, which say it themselves.
+# Flags of the original that describe the records, whose manifest says it: they are compared.
 _FLAGS_OF_RECORDS = ("seq_len", "reuse_len", "bi_data", "uncased")
-# In what the held-out records are as those that are trained on.
+# Entries of the manifest that are the same for held-out records and those that are trained on.
 _SHARED = ("sp_model_sha256", "seq_len", "reuse_len", "uncased", "keep_accents")
-_TRIED = (9, 0)  # the compute capability of H100 and H200, where attention was fused
+# The compute capability of H100 and H200, on which fused attention was tried.
+_TRIED = (9, 0)
 
 
 def resolve(
@@ -47,7 +50,7 @@ def resolve(
     device: DeviceSettings,
     given: Collection[str],
 ) -> PretrainingRun:
-    """The run that a command line says. Hosts meet here.
+    """The run that a command line describes. If it has several hosts, this waits for all of them.
 
     A value comes from the first of: the flag, the file of `--config`, the run in the directory or
     of the initial weights, the default.
@@ -65,7 +68,7 @@ def resolve(
     """
     settings = _with_directories(settings)
     settings, network, optimization = inherit(settings, network, optimization, given)
-    used = devices.connect(device)
+    run_devices = devices.connect(device)
 
     # Read the records.
     manifest, held_out = read_manifests(settings)
@@ -78,11 +81,9 @@ def resolve(
     objective = objectives.find(settings.objective)
     if objective.needs_mask_id and tokenizer.mask_id is None:
         raise wrong(tokenizer.path, "no <mask>", "one", f"--objective={objective.name}")
-    sampling = choose_sampling(
-        settings, manifest.seq_len, manifest.reuse_len, objective.samples_targets
-    )
 
-    # Write down what the run is.
+    # Write down what the run is: settings that follow from the lengths of the records as given, so
+    # that whoever goes on with the weights may have longer records.
     digests = {"record_info_dir": manifest.digest}
     if held_out:
         digests["eval_record_info_dir"] = held_out.digest
@@ -96,13 +97,14 @@ def resolve(
         text=run_document.text_of(tokenizer),
         digests=digests,
     )
+    settings = choose_sampling(settings, manifest.seq_len, manifest.reuse_len)
 
     fused_attention = None
     # Do the records fit the devices, the initial weights the network, and this run the one that it
     # resumes?
     if not settings.do_eval:
         input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
-        used.check_divides(settings.train_batch_size, settings.grad_accum_steps)
+        run_devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
         if held_out:
             note_trained_on(held_out, manifest)
         elif settings.eval_steps:
@@ -116,19 +118,18 @@ def resolve(
             run_document.check_weights(prefix, config, tokenizer, "init_checkpoint")
         run_document.check_resumed(document, config, tokenizer, settings.allow_changes)
         fused_attention = choose_fused_attention(
-            device.fused_attention, settings, config, network, used
+            device.fused_attention, settings, config, network, run_devices
         )
     return PretrainingRun(
         settings=settings,
         optimization=optimization,
         config=config,
-        devices=used,
+        devices=run_devices,
         network=network,
         objective=objective,
         tokenizer=tokenizer,
         manifest=manifest,
         held_out=held_out,
-        sampling=sampling,
         document=document,
         fused_attention=fused_attention,
     )
@@ -138,12 +139,13 @@ def resolve(
 
 
 def _with_directories(settings: PretrainingSettings) -> PretrainingSettings:
-    """The settings with the directory of the records as found; with `model` next to them as the
-    default of model_dir; in an evaluation, with the records as the default of the held-out ones."""
-    records = _found("record_info_dir", settings.record_info_dir)
+    """The settings with directories that exist or have a default: model_dir is `model` next to the
+    records, unless it is given; the held-out records of an evaluation are the records themselves.
+    """
+    records = _records_directory("record_info_dir", settings.record_info_dir)
     held_out, model_dir = settings.eval_record_info_dir, settings.model_dir
     if held_out:
-        held_out = _found("eval_record_info_dir", held_out)
+        held_out = _records_directory("eval_record_info_dir", held_out)
     if settings.do_eval:
         held_out = held_out or records
     elif not model_dir:
@@ -160,9 +162,9 @@ def _with_directories(settings: PretrainingSettings) -> PretrainingSettings:
     )
 
 
-def _found(flag: str, directory: str) -> str:
-    """The directory of records that a flag names: the original's command lines name
-    <save_dir>/tfrecords."""
+def _records_directory(flag: str, directory: str) -> str:
+    """The directory of the records that a flag names. The original's command lines name its
+    subdirectory `tfrecords`, with a note."""
     parent, last = os.path.split(directory.rstrip("/"))
     parent = parent or "."
     if last == _TFRECORDS and files.exists(os.path.join(parent, MANIFEST_NAME)):
@@ -172,8 +174,9 @@ def _found(flag: str, directory: str) -> str:
 
 
 def _weights(settings: PretrainingSettings) -> tuple[str | None, bool]:
-    """The directory of the weights that the command goes on with, None for random ones, and whether
-    it resumes their run. A run that failed before its first checkpoint does not resume."""
+    """(the directory of the weights that the command begins with, None for random ones; whether it
+    resumes the run of these weights). Where a run failed before its first checkpoint there is
+    nothing to resume."""
     if run_document.weights_in(settings.model_dir) and not settings.do_eval:
         return settings.model_dir, True
     if settings.init_checkpoint:
@@ -187,8 +190,9 @@ def inherit(
     optimization: OptimizationSettings,
     given: Collection[str],
 ) -> tuple[PretrainingSettings, NetworkSettings, OptimizationSettings]:
-    """Fills in settings that are not given with those of the run in `model_dir`. At a start from
-    the weights of another run, and in an evaluation, with what belongs to the model of the weights.
+    """The settings, where those that are not given are those of the run in `model_dir`, if it
+    resumes. At a start from the weights of another run, and in an evaluation, only what belongs to
+    the model is taken from the run of the weights.
 
     Raises:
       UserError: a given setting contradicts a run that resumes, the weights are fine-tuned, or
@@ -218,8 +222,9 @@ def inherit(
 def choose_architecture(
     settings: PretrainingSettings, architecture: Settings, manifest: Manifest
 ) -> XLNetConfig:
-    """The architecture: of flags, which take precedence; of a JSON file; of the run that is
-    resumed, or of the initial checkpoint's directory. A vocabulary of another size is an error."""
+    """The architecture: each value from its flag, or else from the JSON file of
+    `model_config_path`, or else from the directory of the weights that the command begins with. A
+    vocabulary of another size than that of the records is an error."""
     given = {}
     for key, value in vars(architecture).items():
         if value is not None:
@@ -254,8 +259,8 @@ def choose_architecture(
 def read_manifests(
     settings: PretrainingSettings,
 ) -> tuple[Manifest, Manifest | None]:
-    """The manifests of the training records and of the held-out ones, if there are any; a UserError
-    if a flag contradicts them, or their vocabulary or lengths differ."""
+    """The manifests of the training records and of the held-out ones, None without such; a
+    UserError if a flag contradicts them, or their vocabulary or lengths differ."""
     directory = settings.record_info_dir
     manifest = Manifest.read(directory)
     _check_same("", settings, _FLAGS_OF_RECORDS, manifest, directory)
@@ -275,8 +280,16 @@ def _check_same(
     manifest: Manifest,
     directory: str,
 ) -> None:
-    """Raises UserError if what `described` says under one of the names, None for any, is not that
-    of the training records."""
+    """Raises UserError if a value of `described`, flags or a manifest, under one of the names is
+    not that of the training records; None fits any.
+
+    Args:
+      where: the beginning of the error, before the name.
+      described: what is compared.
+      names: of the values.
+      manifest: of the training records.
+      directory: of the training records.
+    """
     for name in names:
         found, expected = getattr(described, name), getattr(manifest, name)
         if found is None or found == expected:
@@ -288,26 +301,16 @@ def _check_same(
         )
 
 
-def choose_sampling(
-    settings: SamplingSettings, seq_len: int, reuse_len: int, is_read: bool = True
-) -> SamplingSettings:
+def choose_sampling(settings: Sampling, seq_len: int, reuse_len: int) -> Sampling:
     """The settings, where `num_predict` and `perm_size` that are not given follow from the lengths
-    of the records. `run.json` keeps them as given, so whoever goes on with the weights may have
-    longer records.
-
-    Args:
-      settings: of the run.
-      seq_len: of the records.
-      reuse_len: of the records.
-      is_read: whether the targets are used; if not, one is sampled.
+    of the records.
 
     Raises:
       UserError: more targets than a sequence can have, or no such factorization order.
     """
-    num_predict = settings.num_predict or max(1, seq_len // 6)
     sampling = dataclasses.replace(
         settings,
-        num_predict=num_predict if is_read else 1,
+        num_predict=settings.num_predict or max(1, seq_len // 6),
         perm_size=settings.perm_size or max(reuse_len, seq_len - reuse_len),
     )
     permutation.check(sampling, seq_len, reuse_len)
@@ -322,20 +325,25 @@ def choose_fused_attention(
     settings: PretrainingSettings,
     config: XLNetConfig,
     network: NetworkSettings,
-    used: Devices,
+    run_devices: Devices,
 ) -> tuple[int, int] | None:
-    """The compute capability of the GPUs for which attention is compiled to one program, None if it
-    is not: it is where that is asked for or, if nothing is said, where it was tried. A UserError if
-    it is asked for and not possible; else a note."""
-    capability = devices.compute_capability(used.gpus)
+    """Whether attention is compiled to one program: if --fused_attention, `asked`, says so; if it
+    says nothing, where that was tried. Where it is asked for and not possible that is a UserError;
+    where it is only not possible, a note.
+
+    Returns:
+      The compute capability of the GPUs for which it is compiled; None: it is not.
+    """
+    capability = devices.compute_capability(run_devices.gpus)
     is_wanted = asked
     if asked is None:
-        is_single = used.replicas == 1
+        is_single = run_devices.replicas == 1
+        # Triton is in no requirement of this library.
         is_wanted = capability == _TRIED and is_single and bool(find_spec("triton"))
     if not is_wanted:
         return None
     try:
-        _check_attention(capability, settings, config, network, used)
+        _check_attention(capability, settings, config, network, run_devices)
     except UserError as error:
         if asked:
             raise
@@ -349,7 +357,7 @@ def _check_attention(
     settings: PretrainingSettings,
     config: XLNetConfig,
     network: NetworkSettings,
-    used: Devices,
+    run_devices: Devices,
 ) -> None:
     """Raises UserError unless attention can be one program, and gives on these devices what the
     plain form gives."""
@@ -358,29 +366,32 @@ def _check_attention(
     # From this version on XLA launches programs that it is given.
     major, minor = tf2.__version__.split(".")[:2]
     is_new = (int(major), int(minor)) >= (2, 21)
-    if not capability or not used.xla or not is_new:
-        found = f"{used.description}, xla {used.xla}, TensorFlow {tf2.__version__}"
+    if not capability or not run_devices.xla or not is_new:
+        found = f"{run_devices.description}, xla {run_devices.xla}, TensorFlow {tf2.__version__}"
         expected = "NVIDIA GPUs of one kind, --xla and TensorFlow 2.21"
         raise wrong("fused_attention", found, expected)
     if settings.objective == "causal":
         masks = "an objective with factorization orders, by which its programs mask"
         raise wrong("fused_attention", "objective causal", masks)
     precision = str(network.run_config(is_training=True).precision)
-    kernels_gpu_check.check(capability, precision, config.d_head, used.session_config())
+    kernels_gpu_check.check(
+        capability, precision, config.d_head, run_devices.session_config()
+    )
 
 
 def note_trained_on(held_out: Manifest, manifest: Manifest) -> None:
-    """Notes held-out records of text that is trained on: of the same text, but not of its other
-    part."""
-    made, other = held_out.made_from, manifest.made_from
+    """Logs a note if held-out records are made from text that is trained on: from the same files,
+    and not by --split from the documents that the training records leave out."""
+    made, trained = held_out.made_from, manifest.made_from
     content = made.get("input_content")
-    is_same = content is not None and content == other.get("input_content")
+    is_same_text = content is not None and content == trained.get("input_content")
     is_other_part = (
         made.get("split") == "heldout"
-        and other.get("split") == "train"
-        and made.get("heldout_share", 0) <= other.get("heldout_share", 0)
+        and trained.get("split") == "train"
+        and made.get("heldout_share", 0) <= trained.get("heldout_share", 0)
     )
-    if held_out.digest == manifest.digest or is_same and not is_other_part:
+    is_same = held_out.digest == manifest.digest
+    if is_same or (is_same_text and not is_other_part):
         _log.warning(
             "note: eval_record_info_dir: its text is trained on: their loss says little about "
             "other texts; --split=train and --split=heldout of xlnet data make take different "

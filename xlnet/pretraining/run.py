@@ -21,21 +21,21 @@ from xlnet.model import heads, ops, parameters, stateless_random
 from xlnet.model.ops import Tensors
 from xlnet.pretraining import objectives
 from xlnet.runs import run_document
-from xlnet.settings.pretraining import PretrainingSettings, SamplingSettings
+from xlnet.settings.pretraining import PretrainingSettings
 
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingRun(TrainingRun):
-    """A run once `resolve` has made it: nothing here or below knows what was given on the command
-    line, and what is from a file or a directory.
+    """A run as `resolve` makes it of a command line, files and directories. Nothing here or below
+    depends on which of these a setting comes from.
 
     Attributes, besides those of `TrainingRun` (optimization, config, devices, network):
-      settings: records, objective, memory, targets, steps.
+      settings: of the records, objective, memory, targets and steps. `num_predict` and `perm_size`
+        are never 0 here.
       objective: what is predicted.
       tokenizer: that of the records.
       manifest: of the training records.
       held_out: manifest of the records to evaluate on; None: none.
-      sampling: how targets and orders are sampled, see `resolve.choose_sampling`.
       document: what the model directory says of the run.
       fused_attention: the compute capability of the GPUs for which attention is compiled to one
         program, such as (9, 0); None: attention is that of XLA or TensorFlow.
@@ -46,15 +46,27 @@ class PretrainingRun(TrainingRun):
     tokenizer: Tokenizer
     manifest: Manifest
     held_out: Manifest | None
-    sampling: SamplingSettings
     document: run_document.RunDocument
     fused_attention: tuple[int, int] | None = None
 
-    # -- the step
+    # -- a step
+
+    def batches(self, start: int) -> tf.data.Dataset:
+        settings = self.settings
+        return input_pipeline.pretraining_batches(
+            settings.record_info_dir,
+            self.manifest,
+            sampling=settings,
+            tokenizer=self.tokenizer,
+            batch_size=settings.train_batch_size,
+            rows=self.devices.rows(settings.train_batch_size),
+            seed=settings.seed,
+            start_step=start,
+        )
 
     def model_fn(self, features: Tensors) -> EstimatorSpec:
         """A training step on one replica; features: those of `batches`, [b,...]."""
-        parts = self.settings.grad_accum_steps
+        micro_batches = self.settings.grad_accum_steps
         batch, memory = self.with_targets(features)
         rows = batch["ids"].shape.as_list()[0]
         # Losses are divided by the number of targets of the global batch, not of a replica or
@@ -63,12 +75,17 @@ class PretrainingRun(TrainingRun):
         # is the average number of targets of such a part: in each row, as batches are cut into
         # parts by rows.
         (target_count,) = mean_over_replicas([tf.reduce_sum(batch["weights"])])
-        batch["target_count"] = tf.fill([rows], target_count / parts)
+        batch["target_count"] = tf.fill([rows], target_count / micro_batches)
         # Loss and gradients, of each micro-batch. In float16 the loss is scaled, since small
         # gradients would become 0.
         scale = optimizer.LossScale() if self.network.precision == "fp16" else None
         loss, gradients, kept = optimizer.loss_and_gradients(
-            self, batch, replica_index() * rows, parts, scale, self.devices.xla
+            self,
+            batch,
+            first_row=replica_index() * rows,
+            micro_batches=micro_batches,
+            scale=scale,
+            xla=self.devices.xla,
         )
         # Means over the replicas of all hosts.
         *gradients, loss = mean_over_replicas([*gradients, loss])
@@ -81,12 +98,39 @@ class PretrainingRun(TrainingRun):
         update = tf.group(update, memory.update(kept["memory"]))
         return EstimatorSpec(loss, update, scalars, memory.variable)
 
+    def with_targets(self, features: Tensors) -> tuple[Tensors, Memory | None]:
+        """Adds to the features of `batches`, [b,...], what `losses` reads besides.
+
+        Returns:
+          The features, the targets (see `objectives.Objective.targets`) and, if the run has a
+          memory, `memory` [b,L,M,D], that of the sequences before; the `Memory` from which it is,
+          None without one.
+        """
+        settings = self.settings
+        # The integers are int64, as TensorFlow computes int32 on the host instead of the device.
+        features = ops.on_device(features)
+        special_ids = [self.tokenizer.sep_id, self.tokenizer.cls_id]
+        targets = self.objective.targets(features, special_ids)
+        batch = {**features, **targets}
+        if not settings.mem_len:
+            return batch, None
+        with parameters.model_scope():
+            memory = Memory(self.config, settings.mem_len, features["starts_stream"])
+        return {**batch, "memory": memory.value}, memory
+
     def micro_batch_loss(
         self, part: Tensors, first_row: Any
     ) -> tuple[tf.Tensor, Tensors]:
-        """The loss of a micro-batch, float32 scalar, and what its rows leave for the next step:
-        `memory` [b,L,M,D], or nothing without one. first_row: the index of its row 0 in the global
-        batch."""
+        """The loss of a micro-batch.
+
+        Args:
+          part: a part of the batch of `model_fn`, with its `target_count`.
+          first_row: the index of its row 0 in the global batch.
+
+        Returns:
+          The loss, float32 scalar; what the rows leave for the next step: a dict with the new
+          `memory` [b,L,M,D], or empty if the run has none.
+        """
         # Dropout is a function of the step and of the batch element: a resumed run, or one on
         # other devices, has the same masks.
         step = tf.train.get_global_step()
@@ -100,22 +144,6 @@ class PretrainingRun(TrainingRun):
             )
             loss += self.settings.next_segment_loss * tf.reduce_mean(segments)
         return loss, kept
-
-    def with_targets(self, features: Tensors) -> tuple[Tensors, Memory | None]:
-        """A batch for `losses`: the features [b,...], the targets (`objectives.Objective.targets`)
-        and, if the run has a memory, `memory` [b,L,M,D], that of the sequences before. Also the
-        `Memory` that keeps it, or None."""
-        settings = self.settings
-        # The integers are int64, as TensorFlow computes int32 on the host instead of the device.
-        features = ops.on_device(features)
-        special_ids = [self.tokenizer.sep_id, self.tokenizer.cls_id]
-        targets = self.objective.targets(features, special_ids)
-        batch = {**features, **targets}
-        if not settings.mem_len:
-            return batch, None
-        with parameters.model_scope():
-            memory = Memory(self.config, settings.mem_len, features["starts_stream"])
-        return {**batch, "memory": memory.value}, memory
 
     def losses(
         self,
@@ -175,19 +203,6 @@ class PretrainingRun(TrainingRun):
     def unit(self) -> tuple[str, int]:
         return "tokens", self.settings.train_batch_size * self.manifest.seq_len
 
-    def batches(self, start: int) -> tf.data.Dataset:
-        settings = self.settings
-        return input_pipeline.pretraining_batches(
-            settings.record_info_dir,
-            self.manifest,
-            sampling=self.sampling,
-            tokenizer=self.tokenizer,
-            batch_size=settings.train_batch_size,
-            rows=self.devices.rows(settings.train_batch_size),
-            seed=settings.seed,
-            start_step=start,
-        )
-
     def write_document(self) -> None:
         directory = self.settings.model_dir
         run_document.write(directory, self.document, self.config, self.tokenizer)
@@ -199,10 +214,8 @@ class PretrainingRun(TrainingRun):
         settings, manifest = self.settings, self.manifest
         predicted: Any = "all"
         if self.objective.samples_targets:
-            predicted = self.sampling.num_predict
+            predicted = settings.num_predict
         steps = input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
-        # Where it is not given, it follows from the lengths of the records.
-        shown = dataclasses.replace(settings, perm_size=self.sampling.perm_size)
         return {
             "data": (
                 f"{settings.record_info_dir}: {manifest.tokens:,} tokens, {manifest.num_streams} "
@@ -213,5 +226,7 @@ class PretrainingRun(TrainingRun):
                 f"{manifest.seq_len} tokens, {manifest.reuse_len} reused, memory "
                 f"{settings.mem_len}, {predicted} predicted"
             ),
-            "settings": run_document.changed((shown, self.network, self.optimization)),
+            "settings": run_document.changed(
+                (settings, self.network, self.optimization)
+            ),
         }

@@ -47,11 +47,6 @@ class FineTunedTask:
     settings: FineTuningSettings
 
     @property
-    def scope(self) -> str:
-        """The name of the output layer's variables."""
-        return self.task.scope(self.settings.cls_scope)
-
-    @property
     def layout(self) -> encoding.Layout:
         """The length of a record, of a multiple choice for each choice; and how longer texts are
         cut, or divided into windows."""

@@ -1,8 +1,9 @@
 """The model of a model directory behind the server: its signatures, instances from and to JSON.
 
 A fine-tuned model has `text`, what it was trained for, and `explain`, how much each word counts for
-it; a pretrained one has `fill`, `factorize`, `generate` and `attention`; both have `vectors`. An
-instance is a dict: texts by name, or lists of texts (choices).
+it; a pretrained one has `fill`, `factorize`, `generate` and `attention`; both have `vectors`. A row
+is an instance of a request once it is checked: texts, or a list of texts (choices), by the names of
+the signature's inputs.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ from xlnet.server.turns import Turns
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.task import InlineExample
 
-_OF_OBJECTIVE = {  # the signatures of pretrained models
+_OF_OBJECTIVE = {  # the signatures of pretrained models, besides `vectors`
     "permutation": ("fill", "factorize", "generate", "attention"),
     "causal": ("generate", "attention"),
 }
-_SQUARE = ("factorize", "attention")  # whose answers have a number for each two tokens
+_SQUARE = ("factorize", "attention")  # signatures with a number for each two tokens
 
-Row = dict[str, Any]  # an instance: str by name, or a list of str
+Row = dict[str, Any]  # a checked instance: str or list[str] by name
 
 
 class Call(NamedTuple):
-    """What a request asks for.
+    """A signature with the parameters of a request.
 
     Attributes:
-      signature: its name.
-      parameters: those of the request.
-      method: the `Method` of the model that computes it, with the parameters as its settings.
+      signature: the name of the signature.
+      parameters: settings by name.
+      method: the `inference.method.Method` that computes it, with the parameters as its settings.
     """
 
     signature: str
@@ -49,36 +50,39 @@ class Call(NamedTuple):
 
     @property
     def keeps_tokens(self) -> bool:
-        """Whether a request keeps tokens on the device."""
+        """Whether computing it keeps tokens, those read and those generated, on the device between
+        its calls of the network: those of a language model do."""
         return self.signature in _OF_OBJECTIVE["permutation"]
 
-    def batch(self, rows: Sequence[Row]) -> str | None:
-        """What a request with these rows is computed together with, a name that equal calls share;
-        None: it is computed alone, as the model computes one at a time, or the request has many or
-        long texts."""
+    def batch_name(self, rows: Sequence[Row]) -> str | None:
+        """The name of the batch in which these rows are computed together with those of other
+        requests, the same for equal calls; None: these rows are computed alone, as the method
+        computes one row at a time, or there are many or long ones."""
         if self.method.at_once == 1 or len(rows) > limits.MAX_BATCH:
             return None
+        # As a string, a row is about as long as its texts.
         if max(len(str(row)) for row in rows) > limits.MAX_SHORT:
             return None
         return json.dumps([self.signature, self.parameters], sort_keys=True)
 
 
 class Answer(NamedTuple):
-    """The answer to an instance, for `json`.
+    """The answer to a row, of values that `json` can write.
 
     Attributes:
-      tokens: of its texts, without special ones.
+      prediction: the result of the method.
+      tokens: the number of tokens of the row's texts, without special ones.
       tokens_read: how many of them the network reads; the others are cut.
-      unknown_tokens: how many of `tokens` the vocabulary does not know.
-      characters_unknown: the [start, end] of these in each text; None: there are none, or they are
-        not those of the request, as the task replaces parts of texts.
+      unknown_tokens: how many of `tokens` are not in the vocabulary.
+      characters_unknown: [start, end] of each unknown token in its text, by the name of the text;
+        None: there are none, or the task replaces parts of the texts, so that positions differ.
     """
 
     prediction: Any
     tokens: int
     tokens_read: int
     unknown_tokens: int
-    characters_unknown: dict[str, list[tuple[int, int]]] | None
+    characters_unknown: dict[str, list[list[int]]] | None
 
 
 class ServedModel:
@@ -86,28 +90,28 @@ class ServedModel:
 
     Attributes:
       labels: names in the order of the probabilities; None: it has none.
-      inputs: those of each signature, in the order in which they are shown, by name: the number of
-        texts in a list, or None for a text.
+      inputs: for each signature its inputs by name, in the order in which they are shown: None for
+        a text, the number of texts for a list.
       default: the signature of requests that name none.
-      turns: of the network.
+      turns: in which all calls of the network wait.
     """
 
     def __init__(self, settings: LoadSettings):
         has_gpu = settings.device != "cpu" and tf.config.list_physical_devices("GPU")
-        most = limits.CALL_TOKENS_GPU if has_gpu else limits.CALL_TOKENS_CPU
-        self._model = model = open_model(settings, limits.MAX_BATCH, most)
+        most_tokens = limits.CALL_TOKENS_GPU if has_gpu else limits.CALL_TOKENS_CPU
+        self._model = model = open_model(settings, limits.MAX_BATCH, most_tokens)
         self.turns = Turns()
-        model.session.call = self.turns.call
+        model.session.call = self.turns.call  # for all methods of the model
         self.labels = list(model.labels) if model.labels else None
         loaded = model.loaded
         self.inputs: dict[str, dict[str, int | None]] = {}
         if loaded.tuned:
             texts = self.inputs["text"] = dict.fromkeys(sorted(loaded.tuned.task.texts))
-            if "choices" in texts:
+            if "choices" in texts:  # a list of as many texts as there are labels
                 texts["choices"] = len(self.labels or ())
             if model.verb in EXPLAINED:
                 self.inputs["explain"] = texts
-        else:
+        else:  # with other objectives a model has `vectors` alone
             for signature in _OF_OBJECTIVE.get(loaded.objective, ()):
                 name = "prompt" if signature == "generate" else "text"
                 self.inputs[signature] = {name: None}
@@ -116,8 +120,9 @@ class ServedModel:
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """Builds all graphs, so that no request waits for them."""
-        # One piece fills a blank where pieces are words, two where they are characters.
+        """Answers a row of each signature, which builds all graphs, so that no request waits for
+        them."""
+        # For `fill`: one piece fills a blank where pieces are words, two where they are characters.
         parameters = {"fill": {"most_pieces": 2}, "generate": {"max_tokens": 1}}
         for name, inputs in self.inputs.items():
             text = "a " + BLANK if name == "fill" else "a"
@@ -125,14 +130,14 @@ class ServedModel:
             for key, count in inputs.items():
                 row[key] = [text] * count if count else text
             call = self.call(name, parameters.get(name, {}))
-            (found,) = self.run(call, [row])
-            if isinstance(found, UserError):
-                raise found
+            (answer,) = self.run(call, [row])
+            if isinstance(answer, UserError):
+                raise answer
         if "generate" in self.inputs:
-            self._model.language_model().prepare(limits.READING)
+            self._model.language_model().prepare(limits.MAX_KEEPING_TOKENS)
 
     def describe(self) -> dict[str, Any]:
-        """What it is and what it takes, for `json`."""
+        """What the model is and what it takes, for `json`."""
         loaded, verb = self._model.loaded, self._model.verb
         return {
             "model": {
@@ -152,13 +157,15 @@ class ServedModel:
     # ---- what a request may have
 
     def call(self, signature: str, parameters: dict[str, Any]) -> Call:
-        """A signature with the parameters of a request, checked."""
+        """A signature with the parameters of a request; UserError if there is no such signature, or
+        a parameter is unknown or not allowed."""
         if signature not in self.inputs:
             expected = "one of " + ", ".join(self.inputs)
             raise wrong("signature_name", f"{signature!r:.80}", expected)
         if parameters and signature in ("text", "vectors"):
             found = ", ".join(parameters)[:80]
             raise wrong("parameters", found, f"none for {signature}")
+        # Other limits, and the types, are checked by the method.
         for name, most in limits.MAX_OF_PARAMETER.items():
             value = parameters.get(name, 0)
             size = len(value) if isinstance(value, list) else value
@@ -173,17 +180,18 @@ class ServedModel:
             raise UserError(f"parameters: {e}") from None
 
     def rows(self, call: Call, instances: Sequence[Any]) -> list[Row]:
-        """Instances in JSON, dicts or the value of the only input, as rows, checked."""
+        """The instances of a request as rows; UserError, which has the number of the instance, if
+        one is wrong. An instance is a dict or, of a signature with one input, its value."""
         inputs = self.inputs[call.signature]
         rows = []
         for number, row in enumerate(instances):
             where = f"instance {number}"
             if not isinstance(row, dict) and len(inputs) == 1:
-                row = dict.fromkeys(inputs, row)
+                row = dict.fromkeys(inputs, row)  # by the only name
             if not isinstance(row, dict) or set(row) != set(inputs):
                 expected = f"an object with {', '.join(inputs)}"
                 raise wrong(where, json.dumps(row)[:200], expected)
-            for name, count in inputs.items():
+            for name, count in inputs.items():  # count: None for a text, or of a list
                 texts = [row[name]] if count is None else row[name]
                 if not isinstance(texts, list) or len(texts) != (count or 1):
                     shown = json.dumps(row[name])[:80]
@@ -195,7 +203,8 @@ class ServedModel:
         return rows
 
     def _check_text(self, where: str, text: Any, signature: str) -> None:
-        """Raises UserError, which begins with `where`, unless this is a text for a signature."""
+        """Raises UserError, which begins with `where`, unless `text` is one that the signature
+        takes."""
         most = limits.MAX_CHARACTERS
         if not isinstance(text, str) or not is_text(text) or len(text) > most:
             expected = f"a string of up to {most} characters"
@@ -208,87 +217,97 @@ class ServedModel:
     # ---- answers
 
     def run(self, call: Call, rows: Sequence[Row]) -> list[Answer | UserError]:
-        """The answer to each row; that of a bad one is its UserError."""
-        items: list[Any] = []
+        """The answer to each row, in their order; for a bad row its UserError."""
+        items: list[Any] = []  # what the method takes for each row
         for row in rows:
             if call.signature in ("text", "explain"):
                 items.append(_example_of(row))
             else:
                 items += row.values()  # other signatures have a single input
         answers: list[Any] = []
-        for row, found in zip(rows, call.method.results(items)):
-            if isinstance(found, UserError):
-                answers.append(found)
+        for row, computed in zip(rows, call.method.results(items)):
+            if isinstance(computed, UserError):
+                answers.append(computed)
                 continue
-            result = found.result
+            result = computed.result
             # `text` names its results as an exported model does; a score is a plain number.
             if call.signature == "text" and hasattr(result, "named"):
                 result = result.named()
-            unknown = self._unknown(call, row)
-            read, total = int(found.tokens_read), int(found.tokens)
-            answers.append(Answer(_plain(result), total, read, *unknown))
+            unknown = self._unknown_tokens(call, row)  # the last two fields
+            tokens, read = int(computed.tokens), int(computed.tokens_read)
+            answers.append(Answer(_json_value(result), tokens, read, *unknown))
         return answers
 
     def stream(self, call: Call, row: Row) -> Iterator[dict[str, Any]]:
-        """Yields the parts of a generated text as they come; its last one says what was read."""
-        for part in call.method.stream(row["prompt"]):
-            shown: dict[str, Any] = {"text": part.text}
-            if part.probability is not None:
-                shown["probability"] = _plain(part.probability)
-            if part.whole:
-                shown["ended"] = part.whole.ended
-                unknown = self._unknown(call, row)
-                shown["unknown_tokens"], shown["characters_unknown"] = unknown
-            yield shown
+        """Yields the parts of a generated text as they are generated: {"text": ..., "probability":
+        ...}, of a beam search the text alone. The last part also has how the text "ended", and the
+        prompt's "unknown_tokens" and "characters_unknown"."""
+        for chunk in call.method.stream(row["prompt"]):
+            part: dict[str, Any] = {"text": chunk.text}
+            if chunk.probability is not None:
+                part["probability"] = _json_value(chunk.probability)
+            if chunk.whole:  # the complete text, which only the last chunk has
+                part["ended"] = chunk.whole.ended
+                unknown = self._unknown_tokens(call, row)
+                part["unknown_tokens"], part["characters_unknown"] = unknown
+            yield part
 
-    def _unknown(self, call: Call, row: Row) -> tuple[int, dict[str, Any] | None]:
-        """`unknown_tokens` and `characters_unknown` of a row."""
-        # The texts as the network reads them: a task may replace parts, or read one several times.
+    def _unknown_tokens(
+        self, call: Call, row: Row
+    ) -> tuple[int, dict[str, list[list[int]]] | None]:
+        """`unknown_tokens` and `characters_unknown` of the `Answer` to a row."""
         tuned, tokenizer = self._model.loaded.tuned, self._model.tokenizer
         published = self._model.published
-        if call.signature == "fill":  # blanks are no tokens
-            blanks = BLANKS.sub(lambda found: " " * len(found[0]), row["text"])
-            row = {"text": blanks}
+        # Blanks are no tokens. As many spaces leave the positions of the other characters.
+        if call.signature == "fill":
+            text = BLANKS.sub(lambda blank: " " * len(blank[0]), row["text"])
+            row = {"text": text}
+        # Tokens are counted in the texts as the network reads them: a task may replace parts of a
+        # text, or read it several times.
         if tuned and call.signature in ("text", "explain"):
-            pairs = tuned.task.row(_example_of(row)).pairs
-            texts = [text for pair in pairs for text in pair if text is not None]
+            texts = []
+            for pair in tuned.task.row(_example_of(row)).pairs:
+                texts += [text for text in pair if text is not None]
         else:
             texts = list(map(published.replaced, row.values()))
         ids, _ = tokenizer.encode_to_array(texts)
         count = int(np.count_nonzero(ids == tokenizer.unk_id))
         if not count:
             return 0, None
-        parts = {}
-        for name, given in sorted(row.items()):
-            if not isinstance(given, str):
+        # Characters are those of the request's texts. Names are sorted: an answer does not depend
+        # on the order in the request.
+        characters = {}
+        for name, value in sorted(row.items()):
+            if not isinstance(value, str):  # not of choices, a list
                 continue
-            if published.replaced(given) != given:
+            if published.replaced(value) != value:
                 return count, None
-            aligned = align(tokenizer, given)
+            aligned = align(tokenizer, value)  # starts and ends of its tokens
             spans = np.stack([aligned.starts, aligned.ends], axis=1)
             unknown = spans[aligned.ids == tokenizer.unk_id]
-            parts[name] = list(map(tuple, unknown.tolist()))
-        return count, parts
+            characters[name] = unknown.tolist()
+        return count, characters
 
 
 def _example_of(row: Row) -> InlineExample:
-    """The example of a row for a task."""
+    """A row as an example of its task: texts are "context" and "question" in question answering,
+    "text_a" and perhaps "text_b" in other tasks."""
     first = row["context"] if "context" in row else row["text_a"]
     second = row.get("question", row.get("text_b"))
     return InlineExample(first, second, tuple(row.get("choices", ())))
 
 
-def _plain(value: Any) -> Any:
-    """A value for `json`: arrays as lists, results by the names of their attributes, nan as null,
-    and the fewest digits of float32."""
+def _json_value(value: Any) -> Any:
+    """A value that `json` can write: arrays as lists, NamedTuples as dicts, nan as None, and floats
+    with the fewest digits that give the same float32."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _json_value(each) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
+        return [_json_value(each) for each in value]
     if isinstance(value, float):
         return None if np.isnan(value) else float(str(np.float32(value)))
     return value
