@@ -1,9 +1,8 @@
-"""Which file has the rows of a split, in which declared form; its records, each as a dict of cells
-by the names of columns; what a cell is.
+"""Reads the records of a file in its declared form, converts their cells, and finds the file of a
+split. A record is a dict of cells by the names of columns.
 
 `declared_form` finds the form: of a flag, the extension of the name, or the task. `read` gives the
-same records for the same data in every form. What a file contains never changes
-how it is read.
+same records for the same data in every form. What a file contains never changes how it is read.
 
 | form | meaning |
 |---|---|
@@ -29,7 +28,7 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Any, cast
 
 from xlnet.corpus.tokenizer import is_text
@@ -43,38 +42,44 @@ from xlnet.tasks.task import Form, TaskFields
 Records = Iterator[tuple[str, Any]]
 
 LONGEST_CELL = 1 << 24  # [characters]
-_BLANKS = "[ \t]+"  # between the columns of conll
+_BLANKS = "[ \t]+"  # between the columns of conll, as a regular expression
+# The forms with delimiters: form -> the delimiter where none is declared.
 DELIMITERS = {"csv": ",", "tsv": "\t", "text": "\t", "conll": _BLANKS}
 TABLES = ("csv", "tsv", "conll", "jsonl", "ndjson", "json", "parquet", "text")
 _MARK = "\ufeff"  # a byte order mark after decoding
 
 
 def read(path: str, form: Form, what: str) -> Records:
-    """The records of a file, which is read once, while they are iterated.
+    """Yields the records of a file, which is read once, while they are iterated.
 
     Args:
       path: the file; "-" is the standard input.
       form: as it is declared; its `name` is one of the module's table.
-      what: the role of the file in errors.
+      what: the role of the file in errors, such as "task cola".
     """
-    values: Iterable[Any]
-    content = lines(path, what, form.encoding)
+    content = lines(
+        path, what, form.encoding
+    )  # opened with the first line that is read
     if form.name in DELIMITERS:
         yield from _read_table(path, form, content)
         return
+    # The value of each record: cells if it is a dict; a ValueError is what `parsed` returns for a
+    # line that is not JSON.
+    values: Iterable[Any]
     if form.name == "parquet":
-        place, values = f"{path}: row ", _stored(path, what)
+        prefix, values = f"{path}: row ", _rows_of_parquet(path, what)
     elif form.name == "json":
-        place, values = f"{path}: item ", _listed(path, content)
+        prefix, values = f"{path}: item ", _items_of_json(path, content)
     else:
-        place, values = f"{path}:", map(parsed, content)
+        prefix, values = f"{path}:", map(parsed, content)
     for number, value in enumerate(values, 1):
+        cells = value
         if isinstance(value, ValueError):
-            value = str(value)
+            cells = str(value)
         elif not isinstance(value, dict):
             found = type(value).__name__
-            value = f"found {found}, expected a JSON object; --input_format"
-        yield f"{place}{number}", value
+            cells = f"found {found}, expected a JSON object; --input_format"
+        yield f"{prefix}{number}", cells
 
 
 def unknown_form(path: str, name: str | None) -> UserError:
@@ -87,7 +92,8 @@ def unknown_form(path: str, name: str | None) -> UserError:
 
 
 def opened(path: str, what: str) -> IO[bytes]:
-    """A file, unpacked, or the standard input ("-")."""
+    """Opens a file for its bytes, those of a .gz decompressed; "-" is the standard input. what: the
+    role of the file in errors."""
     if path == "-":
         return sys.stdin.buffer
     files.require_file(path, what)
@@ -97,12 +103,17 @@ def opened(path: str, what: str) -> IO[bytes]:
 
 
 def lines(path: str, what: str, encoding: str | None = None) -> Iterator[str]:
-    """The lines of a file with the characters that end them: a line feed, perhaps after a carriage
-    return.
+    """Yields the lines of a file with the characters that end them: a line feed, perhaps after a
+    carriage return. Raises UserError at the end of a file that has only blanks.
 
     Byte order marks at the beginning of lines, as of files that were joined, are left out. Bytes
-    that are not of the encoding stay in their lines as half surrogates, which the parser of a row
-    reports with its line.
+    that are not of the encoding stay in their lines as half surrogates: `require_text` refuses them
+    later, when the number of the line is known.
+
+    Args:
+      path: the file; "-" is the standard input.
+      what: the role of the file in errors.
+      encoding: None: UTF-8.
     """
     is_empty = True
     with errors.reading(path, "--encoding"):
@@ -125,26 +136,29 @@ def lines(path: str, what: str, encoding: str | None = None) -> Iterator[str]:
 
 
 def _read_table(path: str, form: Form, content: Iterator[str]) -> Records:
-    """The rows of a table, whose columns are named in the first line that is not blank, or by the
-    form, or are numbered from 1 on."""
+    """Yields the records of a table, {} for a blank line after the header. Its columns have the
+    names of the form; or else of the header, the first line that is not blank; or, without a
+    header, of the numbers "1", "2", ..."""
     delimiter = form.delimiter or DELIMITERS[str(form.name)]
     is_plain = form.quoting == "none" or form.name == "text" or delimiter == _BLANKS
-    rows = _quoted(path, form, content, delimiter)
+    # (number of the line, cells) of each row
+    rows = _quoted_rows(path, form, content, delimiter)
     if is_plain:
         rows = enumerate((_split(line, delimiter) for line in content), 1)
-    names = list(form.names)
-    is_header = form.header != "none"
-    may_repeat = form.name != "text" and (is_header or names)
+    names = list(form.names)  # []: not known yet
+    expects_header = form.header != "none"
+    # A table has its names again where files were joined. A line of text may equal a name.
+    may_repeat = form.name != "text" and (expects_header or names)
     for number, cells in rows:
         place = f"{path}:{number}"
         stripped = [cell.strip() for cell in cells]
         if not any(stripped):
-            if not is_header:
+            if not expects_header:
                 yield place, {}
-        elif is_header:
-            is_header = False
+        elif expects_header:
+            expects_header = False
             names = names or stripped
-            for name in filter(None, names):
+            for name in filter(None, names):  # several columns may be without a name
                 if names.count(name) > 1:
                     found = f"two columns '{name}' in {', '.join(names):.300}"
                     raise wrong(place, found, "names that differ", "--header")
@@ -152,7 +166,7 @@ def _read_table(path: str, form: Form, content: Iterator[str]) -> Records:
             columns = ", ".join(names)
             expected = f"{len(names)}, {columns:.80}; --quoting, --delimiter"
             yield place, f"{len(cells)} column(s), expected {expected}"
-        elif may_repeat and stripped == names:  # as where files were joined
+        elif may_repeat and stripped == names:
             yield place, "the names of the columns again"
         else:
             names = names or [str(column) for column in range(1, len(cells) + 1)]
@@ -167,31 +181,35 @@ def _split(line: str, delimiter: str) -> list[str]:
     return line.split(delimiter)
 
 
-def _quoted(
+def _quoted_rows(
     path: str, form: Form, content: Iterator[str], delimiter: str
 ) -> Iterator[tuple[int, list[str]]]:
-    """The number of the first line of each row, and its cells, some in quotation marks."""
-    csv.field_size_limit(LONGEST_CELL)
+    """Yields (the number of its first line, its cells) of each row of a table, in which a cell may
+    be in quotation marks and then have several lines."""
+    csv.field_size_limit(LONGEST_CELL)  # by default 128 KiB
     mark = re.escape(delimiter)
     cell = rf'(?:"(?:[^"]|"")*"|[^"{mark}]*)'
     row = re.compile(rf"{cell}(?:{mark}{cell})*[\r\n]*")
-    content, again = itertools.tee(content)
+    # The parser takes lines from `content`. `lines_again` has them for the checks of its rows.
+    content, lines_again = itertools.tee(content)
     reader = csv.reader(content, delimiter=delimiter, strict=True)
-    number = 1
+    number = 1  # of the row's first line; `line_num` is that of its last one
     try:
         for cells in reader:
-            taken = list(itertools.islice(again, reader.line_num + 1 - number))
-            # The library takes a quotation mark inside of an unquoted cell for a character.
-            text = "".join(taken)
+            num_lines = reader.line_num + 1 - number
+            lines_of_row = list(itertools.islice(lines_again, num_lines))
+            # The parser would take a quotation mark inside of an unquoted cell for a character.
+            text = "".join(lines_of_row)
             if '"' in text and not row.fullmatch(text):
                 raise csv.Error("a quotation mark inside of a cell")
-            # Where nothing says that there are quotation marks around cells, two characters of the
-            # text in different rows look like such marks, and the rows like one.
-            widths = {line.count(delimiter) for line in taken if line.strip()}
-            is_doubtful = len(taken) > 1 and not form.quoting and len(cells) > 1
-            if is_doubtful and widths == {len(cells) - 1}:
-                lines_of = f"{len(taken)} lines, each of which could be a row"
-                raise csv.Error(f"a quotation over {lines_of}")
+            # If quoting is not declared, the quotation marks may be characters of the text, and
+            # lines between two of them rows. That is likely if each line has the delimiters of a
+            # row.
+            counts = {line.count(delimiter) for line in lines_of_row if line.strip()}
+            is_doubtful = num_lines > 1 and not form.quoting and len(cells) > 1
+            if is_doubtful and counts == {len(cells) - 1}:
+                many = f"{num_lines} lines, each of which could be a row"
+                raise csv.Error(f"a quotation over {many}")
             yield number, cells
             number = reader.line_num + 1
     except csv.Error as e:
@@ -204,7 +222,8 @@ def _quoted(
 
 
 def parsed(text: str) -> Any:
-    """The value of JSON, in which NaN is null, {} of blanks, or its ValueError."""
+    """The value of a JSON text, in which NaN is null; {} for blanks; for a text that is not JSON a
+    ValueError, which is returned, not raised, so that the next lines are read, too."""
     if not text.strip():
         return {}
     text = text.rstrip(" \t\r\n")
@@ -212,30 +231,33 @@ def parsed(text: str) -> Any:
         return files.parse_json(text, nan_is_null=True)
     except ValueError as e:
         reason = str(e)
-        if "\n" not in text:  # the number of its only line says nothing
+        if "\n" not in text:  # "line 1" is not its place in the file
             reason = reason.replace("line 1 column", "column")
         return ValueError(f"not valid JSON: {reason}")
 
 
-def _listed(path: str, content: Iterator[str]) -> list:
-    """The items of a document of JSON."""
-    found = parsed("".join(content))
-    if isinstance(found, ValueError):
-        raise UserError(f"{path}: {found}; --input_format")
-    if isinstance(found, dict):
-        found = found.get("data")
-    if not isinstance(found, list):
+def _items_of_json(path: str, content: Iterator[str]) -> list:
+    """The items of a JSON document: a list, or an object whose `data` is a list."""
+    items = parsed("".join(content))
+    if isinstance(items, ValueError):
+        raise UserError(f"{path}: {items}; --input_format")
+    if isinstance(items, dict):
+        items = items.get("data")
+    if not isinstance(items, list):
         expected = "a list of JSON objects, or an object whose data is that list"
         raise wrong(path, "another JSON document", expected, "--input_format")
-    return found
+    return items
 
 
 def flattened(cells: Any) -> Any:
-    """A record with the cells of its objects by longer names, too: {"a": {"b": 1}} has "a.b"."""
+    """The cells of a record, with those within objects by longer names, too: {"a": {"b": 1}} has
+    also "a.b": 1. A column that is called so itself stays. A str, the error of a record, is
+    returned as it is."""
     if isinstance(cells, str):
         return cells
-    flat, waiting = dict(cells), list(cells.items())
-    for name, cell in waiting:
+    flat = dict(cells)
+    waiting = list(cells.items())
+    for name, cell in waiting:  # the list grows by the cells of each object
         if isinstance(cell, dict):
             for key, inner in cell.items():
                 flat.setdefault(f"{name}.{key}", inner)
@@ -243,22 +265,24 @@ def flattened(cells: Any) -> Any:
     return flat
 
 
-def _stored(path: str, what: str) -> Iterator[Any]:
-    """The rows of Parquet, as lines of JSON have them."""
+def _rows_of_parquet(path: str, what: str) -> Iterator[Any]:
+    """Yields the rows of a Parquet file, each a dict whose cells have only the types of JSON."""
     try:
         from pyarrow import parquet
     except ImportError:
         raise wrong(path, "no pyarrow to read it", "pip install pyarrow") from None
     with errors.reading(path, "--input_format"):
         content = opened(path, what).read()
-        stored = parquet.ParquetFile(io.BytesIO(content))
-        for batch in stored.iter_batches(batch_size=1000):
+        table = parquet.ParquetFile(io.BytesIO(content))
+        for batch in table.iter_batches(batch_size=1000):
             for cells in batch.to_pylist():
+                # The way over text makes dates texts, and NaN null, as in the other forms.
                 yield parsed(json.dumps(cells, default=_as_text))
 
 
 def _as_text(value: Any) -> str:
-    """A value that JSON does not have; bytes that are not UTF-8 as half surrogates."""
+    """The text of a value that JSON does not have, such as a date or bytes; what is not UTF-8 in
+    them as half surrogates."""
     if isinstance(value, bytes):
         return value.decode(errors="surrogateescape")
     return str(value)
@@ -268,12 +292,13 @@ def _as_text(value: Any) -> str:
 
 
 def to_text(value: Any, column: str = "") -> str:
-    """Text of a cell; numbers and booleans as JSON writes them, texts of a list with spaces
-    between. A ValueError for an object, or a list of lists or objects."""
+    """The text of a cell: "" of null, numbers and booleans as JSON writes them, the texts of a list
+    with spaces between. Raises ValueError, which names the column, for an object, or a list of
+    lists or objects."""
     if isinstance(value, str):
         return value
-    if isinstance(value, list) and not any(isinstance(each, list) for each in value):
-        return " ".join([to_text(each, column) for each in value])
+    if isinstance(value, list) and not any(isinstance(item, list) for item in value):
+        return " ".join([to_text(item, column) for item in value])
     if isinstance(value, (dict, list)):
         found = "an object" if isinstance(value, dict) else "a list of lists"
         raise ValueError(f"column '{column}' has {found}, expected texts or numbers")
@@ -281,10 +306,11 @@ def to_text(value: Any, column: str = "") -> str:
 
 
 def require_text(text: str) -> None:
-    """Raises ValueError for a text of bytes that are not of the encoding, or of lone escapes."""
+    """Raises ValueError for a text with half surrogates, which come from bytes that are not of the
+    encoding or from escapes in JSON."""
     if not is_text(text):
-        what = "found bytes or escapes that are no characters"
-        raise ValueError(f"{what}, expected UTF-8; --encoding")
+        found = "found bytes or escapes that are no characters"
+        raise ValueError(f"{found}, expected UTF-8; --encoding")
 
 
 def composed(text: str) -> str:
@@ -294,7 +320,8 @@ def composed(text: str) -> str:
 
 
 def to_number(text: str) -> float:
-    """The number in a text; NaN if it is not one. Python's own form 1_000 is not."""
+    """The number that a text is; NaN if it is not one, also of 1_000, which only Python takes for
+    one."""
     try:
         return math.nan if "_" in text else float(text)
     except ValueError:
@@ -305,14 +332,15 @@ def to_number(text: str) -> float:
 
 
 def read_directory(task: TaskFields, path: str) -> Records:
-    """The records of a directory of RACE or IMDB; the names of columns are those of
-    `known.json`."""
+    """Yields the records of a directory of RACE or IMDB. Their columns are called as in
+    `known.json`, which declares these tasks."""
     if task.files.directory_form == "race":
-        # RACE (https://arxiv.org/abs/1704.04683): articles of one level or of both.
+        # RACE (https://arxiv.org/abs/1704.04683): folders of the levels, or articles of one level.
         levels = [os.path.join(path, name) for name in ("middle", "high")]
-        for folder in list(filter(os.path.isdir, levels)) or [path]:
+        folders = list(filter(os.path.isdir, levels))
+        for folder in folders or [path]:
             for file in _texts_in(folder):
-                yield from _of_article(file)
+                yield from _questions_of_race(file)
         return
     # IMDB: a text in each file, in folders named after the labels, LABEL/NAME.txt.
     for label in task.labels:
@@ -322,8 +350,9 @@ def read_directory(task: TaskFields, path: str) -> Records:
             yield file, cells
 
 
-def _of_article(path: str) -> Records:
-    """(path, cells) of each question of an article of RACE, or (path, error)."""
+def _questions_of_race(path: str) -> Records:
+    """Yields (path, cells) of each question of a file of RACE, which has an article with several
+    questions; or (path, error) if it cannot be read."""
     article = parsed(_text_of(path))
     if isinstance(article, ValueError):
         yield path, str(article)
@@ -332,29 +361,37 @@ def _of_article(path: str) -> Records:
         questions, options = article["questions"], article["options"]
         # Articles to predict may have no answers.
         answers = article.get("answers") or [None] * len(questions)
-        is_whole = len(questions) == len(options) == len(answers)
+        is_complete = len(questions) == len(options) == len(answers)
         text = article["article"]
     except (KeyError, TypeError, AttributeError):
-        is_whole = False
-    if not is_whole:
+        is_complete = False
+    if not is_complete:
         expected = "article, questions, and as many options and answers in JSON"
         yield path, f"expected {expected}"
         return
     name = article.get("id") or os.path.basename(path)
     for number, question in enumerate(questions):
-        cells = {"article": text, "question": question, "options": options[number]}
-        yield path, {**cells, "id": f"{name}/{number}", "answer": answers[number]}
+        cells = {
+            "article": text,
+            "question": question,
+            "options": options[number],
+            "id": f"{name}/{number}",
+            "answer": answers[number],
+        }
+        yield path, cells
 
 
 def _texts_in(directory: str) -> list[str]:
-    """The paths of the texts in a directory, sorted by the numbers in names: 9_1.txt, 10_1.txt."""
+    """The paths of the .txt files in a directory, sorted by the numbers in their names: 9_1.txt
+    before 10_1.txt."""
     files.require_directory(directory, "data_dir")
 
-    def padded(path: str) -> str:
-        return re.sub("[0-9]+", lambda number: number[0].zfill(20), path)
+    def with_long_numbers(path: str) -> str:
+        # Of as many digits, numbers have the order of texts.
+        return re.sub("[0-9]+", lambda match: match[0].zfill(20), path)
 
     pattern = os.path.join(glob.escape(directory), "*.txt")
-    return sorted(glob.glob(pattern), key=padded)
+    return sorted(glob.glob(pattern), key=with_long_numbers)
 
 
 def _text_of(path: str) -> str:
@@ -365,43 +402,50 @@ def _text_of(path: str) -> str:
 # --- Which file
 
 
-def expanded(patterns: str, what: str) -> str:
-    """The files of paths and glob patterns with commas between, which are read as one: their
-    absolute paths with commas between. what: the flag, for errors."""
+def expanded(patterns: str, flag: str) -> str:
+    """The absolute paths, with commas between and each of them once, of the files of paths and glob
+    patterns, which have commas between. flag: for errors."""
     found: list[str] = []
     for pattern in each_path(patterns):
         matching = files.matching(pattern)
         if not matching:
-            raise wrong(what, f"no such file: {pattern}", "one that exists")
+            raise wrong(flag, f"no such file: {pattern}", "one that exists")
         for path in matching:
-            files.require_file(path, what)
+            files.require_file(path, flag)
         found += map(os.path.abspath, matching)
     if not found:
-        raise wrong(what, f"'{patterns}'", "the name of a file")
+        raise wrong(flag, f"'{patterns}'", "the name of a file")
     return ",".join(dict.fromkeys(found))
 
 
 def each_path(paths: str) -> list[str]:
-    """The paths of one file, or of several with commas between."""
+    """The paths of one file, or of several with commas between. The name of a file that exists may
+    have commas."""
     if os.path.exists(paths):
         return [paths]
     return list(filter(None, map(str.strip, paths.split(","))))
 
 
-def require_file(data_dir: str, names: Any, split: str) -> str:
-    """As `find_file`; raises UserError if there is no such file."""
+def require_file(data_dir: str, names: str | Sequence[str], split: str) -> str:
+    """The path that `find_file` returns; raises UserError if a file of it does not exist. split:
+    the name of the file's split, such as dev_matched, for the error."""
     path = find_file(data_dir, names)
     if all(map(os.path.exists, each_path(path))):
         return path
     expected = names if isinstance(names, str) else " or ".join(names)
-    flag = f"--{split.partition('_')[0]}_file"
+    flag = f"--{split.partition('_')[0]}_file"  # parts of a split have one flag
     found = f"no such file: {path}"
     raise wrong("data_dir", found, f"split {split} as {expected}", flag)
 
 
-def find_file(data_dir: str, names: Any) -> str:
-    """The path of the first of `names` that exists, else of the first; a str is one name, or the
-    absolute paths of files that are read as one."""
+def find_file(data_dir: str, names: str | Sequence[str]) -> str:
+    """The path of the file of a split, whether or not it exists.
+
+    Args:
+      data_dir: the directory of a task's files.
+      names: several names of one file, of which the first that exists is taken, else the first; or
+        one name; or, as of `expanded`, absolute paths with commas between, which stay as they are.
+    """
     if isinstance(names, str):
         names = (names,)
     paths = [os.path.join(data_dir, name) for name in names]
@@ -417,24 +461,27 @@ def stem(path: str) -> str:
 
 
 def declared_form(task: TaskFields, path: str) -> Form:
-    """How a file is written: by the first of a flag for all files, the task for files of this name
-    or extension, the extension, and the task. Its `name` is None if nothing says it."""
-    extension = os.path.splitext(path.removesuffix(".gz"))[1]
-    name: str | None = extension[1:].lower()
-    of_names, columns = task.files.forms, task.columns
-    by_name = of_names.get(os.path.basename(path)) or of_names.get(f".{name}")
-    form = by_name or task.files.form
-    says_nothing = name in ("", "txt")
-    if says_nothing or (by_name and by_name.name):
-        name = form.name
-    declared: dict[str, Any] = {"name": name}
-    for field, value in vars(task.files.declared).items():
-        if value:
-            declared[field] = value
-    form = dataclasses.replace(form, **declared)
+    """The form of a file: as the task declares it for files of this name or extension, or else for
+    all of its files, after which flags replace what they give.
+
+    The form's `name` comes from the first of these that has it: a flag, the task for files of this
+    name or extension, the extension, the task for all of its files. It is None if none has it, and
+    may be unknown, as "zip" of an extension.
+    """
+    _, extension = os.path.splitext(path.removesuffix(".gz"))
+    name = extension[1:].lower()
+    of_files, columns = task.files.forms, task.columns
+    of_file = of_files.get(os.path.basename(path)) or of_files.get(f".{name}")
+    form = of_file or task.files.form
+    has_name = of_file is not None and of_file.name
+    if not has_name and name not in ("", "txt"):  # .txt files may have any form
+        form = dataclasses.replace(form, name=name)
+    flags = vars(task.files.declared)
+    given = {field: value for field, value in flags.items() if value}
+    form = dataclasses.replace(form, **given)
     if form.name != "text":
         return form
-    # Lines of text have no names. Where several columns would be joined to a text, the line has all
-    # of it.
+    # Lines of text have no names: a line has, with tabs between, text_a, text_b and the choices. A
+    # text that tables have in several columns is the cell of the first of them.
     names = (*columns.text_a[:1], *columns.text_b[:1], *columns.choices)
     return Form("text", names=names, header="none", encoding=form.encoding)
