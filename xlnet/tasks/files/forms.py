@@ -57,9 +57,8 @@ def read(path: str, form: Form, what: str) -> Records:
       form: as it is declared; its `name` is one of the module's table.
       what: the role of the file in errors, such as "task cola".
     """
-    content = lines(
-        path, what, form.encoding
-    )  # opened with the first line that is read
+    # A generator: the file is opened when its first line is read.
+    content = lines(path, what, form.encoding)
     if form.name in DELIMITERS:
         yield from _read_table(path, form, content)
         return

@@ -1,7 +1,7 @@
-"""Records of files to the `Row`s of a task: columns are found, texts and labels parsed.
+"""Converts the records of files to the `Row`s of a task: finds columns, parses texts and labels.
 
 A file is read and checked to its end before it is used; the first of its errors are listed. Each of
-its records is a row, or refused, or left out with a number that is reported.
+its records becomes a row, is an error, or is left out; how many are left out is reported.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xlnet.tasks.task import CUSTOM, InlineExample, Row, TaskFields
 
 _log = logging.getLogger(__name__)
 
-LISTED = 20  # errors that are shown
+LISTED = 20  # maximum number of a file's errors that are shown
 
 # ---- the rows of splits
 
@@ -29,17 +29,28 @@ LISTED = 20  # errors that are shown
 def read_parts(
     task: TableReader, data_dir: str, part: str, need_labels: bool
 ) -> dict[str, Sequence[Row]]:
-    """The rows of a part, "train" or one file of a split, and of the part that is read with it, if
-    dev is held out of the train file."""
+    """Reads the file of a part of a split.
+
+    Args:
+      task: names the files.
+      data_dir: the directory of the files.
+      part: a split of one file: "train", "dev", or such as "dev_matched".
+      need_labels: whether a row without a known label is an error.
+
+    Returns:
+      the rows by the name of their part: those of `part`; where dev is held out of the train file,
+      those of both, whichever was asked for.
+    """
     share, by_split = task.files.dev_share, task.files.by_split
-    is_held_out = part in ("train", "dev") and share > 0
-    file = "train" if is_held_out else part
-    path = forms.require_file(data_dir, by_split[file], file)
-    if file != "train":
+    is_divided = part in ("train", "dev") and share > 0
+    split = "train" if is_divided else part  # the one that has the file
+    path = forms.require_file(data_dir, by_split[split], split)
+    if split != "train":
         # A row that is left out would change what an evaluation counts.
         task = task.with_files(skips_errors=False)
-    rows = task.read(path, need_labels or is_held_out)
-    if not is_held_out:
+    # Train and dev are divided by labels, too.
+    rows = task.read(path, need_labels or is_divided)
+    if not is_divided:
         return {part: rows}
     train, dev = hold_out(rows, share)
     if not train or not dev:
@@ -52,69 +63,81 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence
     """Splits rows into (train, dev), so that identical texts, and the rows of a query, are on one
     side.
 
-    The hash of a text, or of the name of its query, chooses its side: it stays there when rows are
-    added, removed, sorted or labelled in another way. One rule comes before: of each label with two
-    texts or more at least one is on each side, or where labels share texts, in train. A rare label
-    whose hashes are all on one side lends the text with the lowest hash to dev, or the one with the
-    highest to train, and only such a text may change its side when texts of its label are added.
+    The digest (hash) of a text, or of the name of its query, chooses its side: it stays there when
+    rows are added, removed, sorted or labelled in another way. One rule comes before: of each label
+    with two texts or more at least one is on each side, or where labels share texts, in train. A
+    rare label whose digests are all on one side lends the text with the lowest one to dev, or that
+    with the highest one to train, and only such a text may change its side when texts of its label
+    are added.
 
     Args:
       rows: those of the train file.
       share: about the fraction of the texts, or of the queries, that is dev.
     """
-    hashes = []
-    texts_of: dict[Any, set[int]] = {}  # of each label; of "", all rows
+    digests = []  # of each row
+    digests_of: dict[str, set[int]] = {}  # of each label; "": of all rows
     for row in rows:
-        number = _digest(row.query) if row.query else text_digest(row)
-        hashes.append(number)
+        digest = _digest(row.query) if row.query else text_digest(row)
+        digests.append(digest)
         labels = row.label if isinstance(row.label, tuple) else (row.label,)
         for label in ("", *labels):
-            if isinstance(label, str):
-                texts_of.setdefault(label, set()).add(number)
-    # Hashes are spread evenly over [0, 2^64).
-    dev = {number for number in hashes if number < share * 2**64}
-    divisible = [texts for _, texts in sorted(texts_of.items()) if len(texts) > 1]
-    for texts in divisible:
-        if not texts & dev:
-            dev.add(min(texts))
-    for texts in divisible:
-        if texts <= dev:  # what is not trained on is not learned
-            dev.remove(max(texts))
-    parts: tuple[list[Row], list[Row]] = ([], [])
-    for row, number in zip(rows, hashes):
-        parts[number in dev].append(row)
-    return parts
+            if isinstance(label, str):  # not a score, nor a `GoldAnswer`
+                digests_of.setdefault(label, set()).add(digest)
+    # Digests are spread evenly over [0, 2^64).
+    dev = {digest for digest in digests if digest < share * 2**64}
+    # In the order of labels, as the order of rows must not matter.
+    divisible = [
+        digests_of[label] for label in sorted(digests_of) if len(digests_of[label]) > 1
+    ]
+    for of_label in divisible:
+        if not of_label & dev:
+            dev.add(min(of_label))
+    # Train comes last and so has precedence: what is not trained on is not learned.
+    for of_label in divisible:
+        if of_label <= dev:
+            dev.remove(max(of_label))
+    train_rows: list[Row] = []
+    dev_rows: list[Row] = []
+    for row, digest in zip(rows, digests):
+        side = dev_rows if digest in dev else train_rows
+        side.append(row)
+    return train_rows, dev_rows
 
 
 def text_digest(row: Row) -> int:
-    """A number that represents the texts of a row, whatever its name and its query. Blanks are
-    joined and characters composed, as programs write the same text in different ways."""
+    """The digest of the texts of a row, not of its name and its query: an int below 2^64. Blanks
+    are joined and characters composed, as programs write the same text in different ways."""
     texts = []
     for text in itertools.chain.from_iterable(row.pairs):
-        texts.append(" ".join(forms.composed(text or "").split()))
+        words = forms.composed(text or "").split()  # a second text may be None
+        texts.append(" ".join(words))
     return _digest("\0".join(texts))
 
 
 def _digest(text: str) -> int:
-    """A number of 8 bytes that represents a text: of a million different ones, two have the same
-    number with a probability of 3 in 100 million."""
+    """A hash of a text, an int of 8 bytes: of a million different texts, two have the same one with
+    a probability of 3 in 100 million."""
     content = text.encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")
+    digest = hashlib.blake2b(content, digest_size=8).digest()
+    return int.from_bytes(digest, "little")
 
 
 def read_to_predict(task: TableReader, path: str) -> Sequence[Row]:
-    """The rows of a file to predict, labelled or not: as many as the file has records."""
+    """The rows of a file to predict, labelled or not: as many as the file has records, also those
+    that a published set leaves out."""
     if forms.declared_form(task, path).name is None:
         raise forms.unknown_form(path, None)
-    kept = dataclasses.replace(task.published, rows_where={}, skipped_labels=())
-    return dataclasses.replace(task, published=kept).read(path, False)
+    published = dataclasses.replace(task.published, rows_where={}, skipped_labels=())
+    task = dataclasses.replace(task, published=published)
+    return task.read(path, need_labels=False)
 
 
 # ---- the rows of a file
 
 
 def _report(path: str, errors: list[str], are_skipped: bool) -> None:
-    """Raises UserError with the first of a file's errors, or warns of those that are skipped."""
+    """Logs the first `LISTED` errors of a file; then raises UserError with the first one, unless
+    the rows that have them are skipped."""
     listed = "\n  ".join(["", *errors[:LISTED]])
     if are_skipped:
         _log.warning("note: %s: %d rows skipped%s", path, len(errors), listed)
@@ -126,11 +149,11 @@ def _report(path: str, errors: list[str], are_skipped: bool) -> None:
 
 
 class TableReader(TaskFields):
-    """Files to the rows of a task; `contract.Task` adds what becomes of them. A task type defines
-    `parse_label`, and the other parsers where it differs.
+    """Reads the rows of a task from its files. `contract.Task` adds all other methods of a task. A
+    task type defines `parse_label`, and other methods where it differs.
 
     Attributes:
-      takes_empty_text_b: otherwise that is an error of the row.
+      takes_empty_text_b: whether a row's second text may be empty.
     """
 
     takes_empty_text_b: ClassVar[bool] = False
@@ -138,7 +161,7 @@ class TableReader(TaskFields):
     # -- what a task type may define
 
     def table(self, path: str) -> forms.Records:
-        """The records of one file, or of a directory, in its declared form."""
+        """Yields the records of one file, in its declared form, or of a directory."""
         if self.files.directory_form and os.path.isdir(path):
             yield from forms.read_directory(self, path)
             return
@@ -149,26 +172,27 @@ class TableReader(TaskFields):
             yield place, forms.flattened(cells)
 
     def parse_pairs(self, text_a: str, text_b: str | None, choices: list) -> tuple:
-        """The pairs of the `Row`; a ValueError says in words what is wrong.
+        """The pairs of the `Row`, one, or one for each choice; raises ValueError, which says in
+        words what is wrong.
 
-        A pair is (text, None) or (text, second text); there are `num_choices` of them.
+        A pair is (text, None) or (text, second text).
 
         Args:
           text_a: not empty.
-          text_b: not empty; None where the task has no second text.
+          text_b: not empty unless `takes_empty_text_b`; None where the task has no second text.
           choices: the cells of the columns `columns.choices`, a str each, or a list in JSON.
         """
         return ((text_a, text_b),)
 
     def parse_label(self, cells: list) -> Any:
-        """The label, which must fit into JSON; a ValueError says in words what is wrong. cells: of
-        the columns `columns.label`, each a str, or any value in JSON; None where the file has no
-        labels."""
+        """The label, which must fit into JSON; raises ValueError, which says in words what is
+        wrong. cells: those of the columns `columns.label`, each a str, or in JSON any value; None
+        where the row does not have the column."""
         raise NotImplementedError
 
     def check_row(self, row: Row, seen: dict) -> None:
-        """Raises ValueError for a row that is wrong among the others. seen: a dict for the type's
-        own use, empty at the first row of a file."""
+        """Raises ValueError for a row that contradicts those before it, such as by the same id.
+        seen: what the type keeps of these rows, empty at the first row of what `read` reads."""
 
     # -- rows of files
 
@@ -180,10 +204,11 @@ class TableReader(TaskFields):
           need_labels: whether a row without a known label is an error; if not, its label is None.
         """
         seen: dict = {}
-        numbers = itertools.count()  # of the rows, also of those that are left out
+        # The ids of rows without one; those that are left out are counted, too.
+        numbers = itertools.count()
         rows = []
-        for each in forms.each_path(path):
-            rows += self._read_file(each, need_labels, seen, numbers)
+        for file in forms.each_path(path):
+            rows += self._read_file(file, need_labels, seen, numbers)
         if not rows:
             raise wrong(path, "no rows", f"some of task {self.name}")
         return rows
@@ -191,42 +216,54 @@ class TableReader(TaskFields):
     def _read_file(
         self, path: str, need_labels: bool, seen: dict, numbers: Iterator[int]
     ) -> list[Row]:
-        """The rows of one file. All are read before the first error is raised."""
-        names = {}  # of the columns of all records so far
+        """The rows of one file. All are read before an error is raised.
+
+        Args:
+          path: of the file.
+          need_labels: as of `read`.
+          seen: as of `check_row`.
+          numbers: yields the ids of rows that have none.
+        """
+        columns: dict[str, None] = {}  # those of any record, in the order of the file
         rows = []
         errors = []
-        left_out: collections.Counter[str] = collections.Counter()
+        left_out: collections.Counter[str] = collections.Counter()  # by reason
         for place, cells in self.table(path):
+            # Where labels are not needed, predictions are: there is one for each record.
             if not cells and need_labels:
                 left_out["empty rows"] += 1
                 continue
             number = next(numbers)
             try:
-                if not cells or isinstance(cells, str):
-                    raise ValueError(cells or "an empty row")
-                names.update(dict.fromkeys(cells))
-                why = self._why_left_out(cells)
-                if why:
-                    left_out[why] += 1
+                if not cells:
+                    raise ValueError("an empty row")
+                if isinstance(cells, str):  # the error of a record that cannot be read
+                    raise ValueError(cells)
+                columns.update(dict.fromkeys(cells))
+                reason = self._reason_to_leave_out(cells)
+                if reason:
+                    left_out[reason] += 1
                     continue
                 id = cells.get(self.columns.id, str(number))
-                row = self._of_cells(cells, id, need_labels)
+                row = self._row_of_cells(cells, id, need_labels)
                 self.check_row(row, seen)
                 rows.append(row)
             except ValueError as e:
                 errors.append(f"{place}: {e}")
-        for what, count in left_out.items():
-            _log.info("%s is read without %s %s", path, f"{count:,}", what)
-        if names:
-            self._check_columns(path, need_labels, names)
+        for reason, count in left_out.items():
+            _log.info("%s is read without %s %s", path, f"{count:,}", reason)
+        # An error about a missing column comes before those that it causes in each row.
+        if columns:
+            self._check_columns(path, need_labels, columns)
         if errors:
             # Official files may have bad rows, which the authors of the set left out, too.
             skips = self.files.skips_errors or self.published.has_broken_rows
             _report(path, errors, bool(skips and need_labels and rows))
         return rows
 
-    def _why_left_out(self, cells: Mapping[str, Any]) -> str:
-        """Why a row of a published set is not one of its task; "": it is."""
+    def _reason_to_leave_out(self, cells: Mapping[str, Any]) -> str:
+        """Which rows, such as this one, a published set leaves out of its task; "": the task has
+        this row."""
         for name, value in self.published.rows_where.items():
             if name in cells and forms.to_text(cells[name]).strip() != value:
                 return f"rows whose {name} is not {value}"
@@ -239,12 +276,12 @@ class TableReader(TaskFields):
     def _check_columns(
         self, path: str, need_labels: bool, names: Collection[str]
     ) -> None:
-        """Raises UserError unless there is each column that is needed."""
+        """Raises UserError unless a file has each column that is needed. names: of its columns."""
         columns = self.columns
         form = forms.declared_form(self, path)
-        if form.name == "text":  # a line has a part of the texts; the others are empty
+        if form.name == "text":  # its lines have no labels, and each text in one column
             return
-        needed = {
+        needed = {  # flag -> names of columns
             "text_a_column": columns.text_a,
             "text_b_column": columns.text_b,
             "choice_columns": columns.choices,
@@ -255,32 +292,34 @@ class TableReader(TaskFields):
         if need_labels:
             needed["label_column"] = columns.label
         is_table = form.name in forms.DELIMITERS
-        flags = ["--delimiter", "--header", "--encoding"] if is_table else []
-        others = ", ".join(name or "''" for name in names)
-        for flag, wanted in needed.items():
-            for name in filter(None, wanted):
+        remedies = ["--delimiter", "--header", "--encoding"] if is_table else []
+        all_names = ", ".join(name or "''" for name in names)
+        for flag, of_flag in needed.items():
+            for name in filter(None, of_flag):  # None: no such column is declared
+                # Columns have numbers only with --header=none.
                 if is_table and name.isdecimal() and not form.header:
                     found = f"the number of a column, {name}"
                     raise wrong(path, found, "names", "--header")
                 if name not in names:
-                    found = f"no column '{name}' in {others:.300}"
-                    if self.name == CUSTOM:
-                        flags.insert(0, f"--{flag}")
-                    raise wrong(path, found, "one", ", ".join(flags))
+                    found = f"no column '{name}' in {all_names:.300}"
+                    if self.name == CUSTOM:  # a published task has its own names
+                        remedies.insert(0, f"--{flag}")
+                    raise wrong(path, found, "one", ", ".join(remedies))
 
     # -- a row
 
-    def _of_cells(self, cells: dict, id: Any, need_labels: bool) -> Row:
-        """The row of a record, called `id`."""
+    def _row_of_cells(self, cells: dict, id: Any, need_labels: bool) -> Row:
+        """The row of a record; raises ValueError. id: the cell with the row's name."""
         columns, texts = self.columns, []
         for names in (columns.text_a, columns.text_b):
-            parts = [forms.to_text(cells.get(name), name) for name in names]
-            texts.append(" ".join(filter(None, parts)))
+            of_columns = [forms.to_text(cells.get(name), name) for name in names]
+            texts.append(" ".join(filter(None, of_columns)))
+        text_a, text_b = texts
         choices = [cells.get(name) for name in columns.choices]
-        pairs = self._pairs(texts[0], texts[1] if columns.text_b else None, choices)
+        pairs = self._pairs(text_a, text_b if columns.text_b else None, choices)
         query = forms.to_text(cells.get(columns.query)) or None
-        name = forms.to_text(id)
-        forms.require_text(name + (query or ""))
+        row_name = forms.to_text(id)
+        forms.require_text(row_name + (query or ""))
         label = None
         try:
             label = self.parse_label([cells.get(name) for name in columns.label])
@@ -288,19 +327,21 @@ class TableReader(TaskFields):
             # A label that is not needed may be wrong.
             if need_labels:
                 raise
-        return Row(name, pairs, label, query)
+        return Row(row_name, pairs, label, query)
 
-    def row(self, asked: InlineExample) -> Row:
-        """The row of texts without a file, called "0"; a ValueError says in words what is wrong."""
+    def row(self, example: InlineExample) -> Row:
+        """The row of an example without a file, called "0"; raises ValueError, which says in words
+        what is wrong."""
         has_text_b = bool(self.columns.text_b)
-        if (asked.text_b is not None) != has_text_b:
+        if (example.text_b is not None) != has_text_b:
             expected = "a pair of texts" if has_text_b else "one text, not a pair"
             raise ValueError(f"expected {expected}")
-        pairs = self._pairs(asked.text_a, asked.text_b, list(asked.choices))
+        pairs = self._pairs(example.text_a, example.text_b, list(example.choices))
         return Row("0", pairs, None)
 
     def _pairs(self, text_a: str, text_b: str | None, choices: list) -> tuple:
-        """The pairs of a `Row`."""
+        """The pairs of a `Row` of checked texts; the arguments are as of `parse_pairs`, but may be
+        empty. Raises ValueError."""
         # Replacements come first: they may remove all of a text.
         text_a = self.published.replaced(text_a)
         if not text_a.strip():
@@ -311,5 +352,5 @@ class TableReader(TaskFields):
                 raise ValueError("the second text is empty")
         pairs = self.parse_pairs(text_a, text_b, choices)
         for first, second in pairs:
-            forms.require_text((first or "") + (second or ""))
+            forms.require_text(first + (second or ""))
         return pairs

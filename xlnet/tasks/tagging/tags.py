@@ -87,7 +87,7 @@ class Tagging(Task):
     ) -> None:
         """Each sentence has cells of its own."""
 
-    def _of_cells(self, cells: dict, id: Any, need_labels: bool) -> Row:
+    def _row_of_cells(self, cells: dict, id: Any, need_labels: bool) -> Row:
         columns, tags = self.columns, None
         words_key = sentences.key_of(columns.text_a, "text")
         sentence = sentences.sentence_of(cells, words_key)
@@ -110,9 +110,9 @@ class Tagging(Task):
         pair = between.join(sentence.words), None
         return Row(id, (pair,), tags, source=sentence)
 
-    def row(self, asked: InlineExample) -> Row:
-        cells = {sentences.key_of(self.columns.text_a, "text"): asked.text_a}
-        return self._of_cells(cells, "0", need_labels=False)
+    def row(self, example: InlineExample) -> Row:
+        cells = {sentences.key_of(self.columns.text_a, "text"): example.text_a}
+        return self._row_of_cells(cells, "0", need_labels=False)
 
     def after_space(self, sentence: sentences.Sentence) -> list[bool]:
         """Whether each word comes after a space."""
