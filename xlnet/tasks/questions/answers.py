@@ -1,5 +1,5 @@
-"""Gold answers: where SQuAD's JSON and a context have them; scores of predicted ones by the rules
-of the official scripts: SQuAD 1.1, 2.0 and CMRC 2018.
+"""Reads gold answers from SQuAD's JSON, finds them in their contexts, and scores predicted ones by
+the rules of the official scripts: SQuAD 1.1, 2.0 and CMRC 2018.
 
 `squad` and `cmrc` give (exact match, F1) of a predicted text with a gold answer, from 0 to 1. Shape
 letter: n questions.
@@ -21,15 +21,22 @@ from xlnet.tasks.task import Columns, Row
 
 
 class GoldAnswer(NamedTuple):
-    """A text, and its first character in the context; None: not given."""
+    """A text, and the index of its first character in the context; None: not given."""
 
     text: str
     start: int | None
 
 
-def of_article(columns: Columns, place: str, article: dict) -> Records:
-    """Yields (place, cells by the task's columns, or error) of every question of an article:
-    {"paragraphs": [{"context": ..., "qas": [{"id", "question", "answers", "is_impossible"}]}]}."""
+def questions_of_article(columns: Columns, place: str, article: dict) -> Records:
+    """Yields (place, cells) of every question of one of SQuAD's articles:
+    {"paragraphs": [{"context": ..., "qas": [{"id", "question", "answers", "is_impossible"}]}]}.
+    Where an article is not like this, yields (place, error) and ends.
+
+    Args:
+      columns: of the task; the cells are by their names. Each of them is a single column.
+      place: of the article in its file.
+      article: the JSON object.
+    """
     try:
         for p, paragraph in enumerate(article["paragraphs"], 1):
             for q, question in enumerate(paragraph["qas"], 1):
@@ -50,22 +57,28 @@ def of_article(columns: Columns, place: str, article: dict) -> Records:
 
 
 def position_of(row: Row) -> tuple[int, int]:
-    """The first of a question's answers as characters [start, end) of the context, without the
-    spaces around it; (-1, -1): there is none, or where it is is not known.
+    """The characters [start, end) of the context that are the first gold answer of a question,
+    without the spaces around it; (-1, -1): the question has no answer, or its position is not
+    known.
 
-    If the context does not have it at its start, the occurrence nearest to that counts; without a
-    start, the only one.
+    Of several occurrences in the context the one nearest to the gold start counts; without a start
+    the position is not known.
     """
     if not row.label:
         return -1, -1
-    text, given = row.label[0].text.strip(), row.label[0].start
+    context, _ = row.pairs[0]
+    text, gold_start = row.label[0].text.strip(), row.label[0].start
     # Matches without a width, so that occurrences that overlap are all found.
-    occurrences = re.finditer(f"(?={re.escape(text)})", row.pairs[0][0])
+    occurrences = re.finditer(f"(?={re.escape(text)})", context)
     starts = [match.start() for match in occurrences]
-    is_given = given is not None and given >= 0  # CMRC has -1 where it is not known
-    if not starts or not is_given and len(starts) > 1:
+    if len(starts) == 1:
+        start = starts[0]
+    elif (
+        starts and gold_start is not None and gold_start >= 0
+    ):  # CMRC has -1 for unknown
+        start = min(starts, key=lambda start: abs(start - gold_start))
+    else:
         return -1, -1
-    start = min(starts, key=lambda each: abs(each - (given or 0)))
     return start, start + len(text)
 
 
@@ -81,15 +94,15 @@ def _words(text: str) -> list[str]:
 
 
 def _f1(common: int, predicted: int, true: int) -> float:
-    """F1 of `common` units among those predicted and those of the answer."""
+    """F1, from the numbers of words of the prediction, of the answer, and of both."""
     return 2 * common / (predicted + true) if common else 0.0
 
 
 def squad(prediction: str, answer: str) -> tuple[float, float]:
-    """SQuAD 1.1: two texts without a word are equal, and have an F1 of 0."""
+    """(Exact match, F1) by SQuAD 1.1: two texts without a word are equal, and have an F1 of 0."""
     predicted, true = _words(prediction), _words(answer)
     shared = collections.Counter(predicted) & collections.Counter(true)
-    common = sum(shared.values())
+    common = sum(shared.values())  # a word that both have twice counts twice
     return float(predicted == true), _f1(common, len(predicted), len(true))
 
 
@@ -97,8 +110,10 @@ def squad(prediction: str, answer: str) -> tuple[float, float]:
 
 # Without the characters that CMRC's script drops; ASCII's full stop, comma and brackets are not
 # among them.
-_SQUEEZED = str.maketrans("", "", "-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
-_CHINESE = re.compile("([\u4e00-\u9fa5])")
+_WITHOUT_SIGNS = str.maketrans(
+    "", "", "-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』"
+)
+_CHINESE = re.compile("([\u4e00-\u9fa5])")  # in a group, so that `split` keeps it
 # Words between Chinese, almost as in NLTK's word_tokenize: commas and colons stay before a digit,
 # a word keeps its points except one at the end.
 _WORD = re.compile(
@@ -109,21 +124,23 @@ _WORD = re.compile(
                        | \.+ | \S""",
     re.VERBOSE,
 )
-_OPENING = re.compile(r'(^|(?<=[ (\[{<]))"')
+_OPENING = re.compile(r'(^|(?<=[ (\[{<]))"')  # a quotation mark before a word
 
 
 def segments(text: str) -> list[str]:
-    """Chinese characters and words of other scripts, of a text in lower case."""
+    """The Chinese characters, and the words and signs of other scripts, of a text in lower case, in
+    their order."""
     found = []
-    for part in _CHINESE.split(text):
+    for part in _CHINESE.split(text):  # a Chinese character, or what is between two
+        # NLTK, too, tells opening quotation marks from closing ones.
         found += _WORD.findall(_OPENING.sub("“", part))
     return found
 
 
 def cmrc(prediction: str, answer: str) -> tuple[float, float]:
-    """CMRC 2018: F1 of the longest run of characters and words that both texts have."""
-    prediction = prediction.lower().strip().translate(_SQUEEZED)
-    answer = answer.lower().strip().translate(_SQUEEZED)
+    """(Exact match, F1) by CMRC 2018: F1 of the longest run of `segments` that both texts have."""
+    prediction = prediction.lower().strip().translate(_WITHOUT_SIGNS)
+    answer = answer.lower().strip().translate(_WITHOUT_SIGNS)
     predicted, true = segments(prediction), segments(answer)
     runs = difflib.SequenceMatcher(None, predicted, true, autojunk=False)
     common = runs.find_longest_match().size
@@ -131,19 +148,22 @@ def cmrc(prediction: str, answer: str) -> tuple[float, float]:
 
 
 def scores(rule: str, predictions: Sequence[str], rows: Sequence[Row]) -> np.ndarray:
-    """Exact match and F1 of n questions with the best of their answers, float64 [n,2].
+    """Exact match and F1 of each question, float64 [n,2]: each the highest over its gold answers;
+    both 1 if there is no gold answer and no word is predicted.
 
     Args:
       rule: "squad1.1", "squad2.0", "characters" (CMRC).
+      predictions: n texts, "" for no answer.
+      rows: n questions.
     """
     score = cmrc if rule == "characters" else squad
-    found = np.zeros((len(rows), 2))
+    highest = np.zeros((len(rows), 2))
     for i, (prediction, row) in enumerate(zip(predictions, rows)):
         texts = [answer.text for answer in row.label or ()]
         if rule == "squad2.0":  # answers without a word do not count
             texts = [text for text in texts if _words(text)]
         if not texts:
-            found[i] = not _words(prediction)
+            highest[i] = not _words(prediction)
         for text in texts:
-            found[i] = np.maximum(found[i], score(prediction, text))
-    return found
+            highest[i] = np.maximum(highest[i], score(prediction, text))
+    return highest

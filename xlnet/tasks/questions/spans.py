@@ -24,7 +24,7 @@ from xlnet.tasks.task import Answer, Row, Span
 
 _log = logging.getLogger(__name__)
 
-_HIDDEN = -1e30  # the logit of a position without answer
+_MASKED = -1e30  # the logit of a position where no answer can be
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,22 +34,28 @@ class SpanOptions:
     doc_stride: int = 128  # pieces from one window of a paragraph to the next
     max_query_length: int = 64  # pieces
     max_answer_length: int = 64  # pieces
-    start_n_top: int = 5  # S
-    end_n_top: int = 5  # E
+    start_n_top: int = 5  # S, the starts in the beam
+    end_n_top: int = 5  # E, the ends for each start in the beam
     n_best_size: int = 5  # answers written for each question
     scoring: str = "squad2.0"  # rule of `answers.scores`
 
 
 class BestSpans(NamedTuple):
-    """The predictions for a question."""
+    """The predictions for a question.
 
-    # [start, end, log probability of the start, of the end] each, in characters, best first.
+    Attributes:
+      spans: [start, end, log probability of the start, that of the end] of each span, best first;
+        characters start to before end of the context are the span.
+      null_probability: the probability that there is no answer, the lowest one of its windows.
+    """
+
     spans: list[list[float]]
-    null_probability: float  # of no answer, the lowest one of its windows
+    null_probability: float
 
 
 class Spans(Task):
-    """A row's pair is (context, question), its label the `GoldAnswer`s, () where there is none.
+    """The task type of questions. A row's pair is (context, question), its label the `GoldAnswer`s,
+    () where there is no answer.
 
     The logits are of the start; of the end given a start, the true one in training; and of no
     answer, from <cls> and the mean of all tokens weighted by the probability of the start. The
@@ -59,6 +65,7 @@ class Spans(Task):
 
     kind = "spans"
     default_metrics = ("f1", "exact")
+    # Names alone: `evaluate` computes all of them together.
     metric_functions: Mapping[str, Any] = dict.fromkeys(
         ("f1", "exact", "best_f1", "best_exact")
     )
@@ -73,65 +80,73 @@ class Spans(Task):
     texts = ("question", "context")
 
     def table(self, path: str) -> forms.Records:
-        """The questions of SQuAD's articles, or the rows of a table or of a list in JSON."""
+        """Yields a record for each question of SQuAD's articles, or for each row of a table or of a
+        list in JSON."""
         is_json = forms.declared_form(self, path).name == "json"
         for place, cells in super().table(path):
             if is_json and "paragraphs" in cells:
-                yield from answers.of_article(self.columns, place, cells)
+                yield from answers.questions_of_article(self.columns, place, cells)
             else:
                 yield place, cells
 
     def parse_label(self, cells: list) -> tuple[GoldAnswer, ...]:
-        """The answers. cells: a text, empty if there is no answer, with its start, if that has a
-        column; in JSON also a list of texts, or of SQuAD's objects with `text` and
-        `answer_start`."""
-        golds = cells[0]
-        if golds is None:
+        """The gold answers.
+
+        Args:
+          cells: [answer], or [answer, start], the index of its first character. The answer is a
+            text, empty if there is none; or in JSON also a list of texts, or of SQuAD's objects
+            with `text` and `answer_start`.
+        """
+        listed = cells[0]
+        if listed is None:
             raise ValueError("no answers")
-        if not isinstance(golds, list):
+        if not isinstance(listed, list):
             start = cells[-1] if len(cells) > 1 else None
-            only = {"text": golds, "answer_start": start}
-            golds = [only] if forms.to_text(golds).strip() else []
-        found = []
-        for gold in golds:
-            if not isinstance(gold, dict):
-                gold = {"text": gold}
-            text = forms.to_text(gold.get("text"))
-            start = forms.to_text(gold.get("answer_start"))
+            only = {"text": listed, "answer_start": start}
+            listed = [only] if forms.to_text(listed).strip() else []
+        golds = []
+        for answer in listed:
+            if not isinstance(answer, dict):
+                answer = {"text": answer}
+            text = forms.to_text(answer.get("text"))
+            start = forms.to_text(answer.get("answer_start"))  # "": not given
             if not text.strip():
                 raise ValueError("found an empty answer, expected a text")
-            # pandas writes 9.0 where rows have gaps
+            # A float, as pandas writes 9.0 where other rows of the column are empty.
             number = forms.to_number(start)
             if start and not number.is_integer():
-                what = f"found {start!r} as answer_start"
-                raise ValueError(f"{what}, expected an integer")
-            found.append(GoldAnswer(text, int(number) if start else None))
-        return tuple(found)
+                found = f"found {start!r} as answer_start"
+                raise ValueError(f"{found}, expected an integer")
+            golds.append(GoldAnswer(text, int(number) if start else None))
+        return tuple(golds)
 
     def check_row(self, row: Row, seen: dict) -> None:
-        """seen: the ids of the rows before."""
+        """Raises ValueError for an id that a row before has, too. seen: the ids as keys."""
         if row.id in seen:
             raise ValueError(f"duplicate id '{row.id}'")
         seen[row.id] = True
 
     def training_rows(self, rows: Sequence[Row], seed: int) -> Sequence[Row]:
-        """All but those whose answer has no known position in its context."""
+        """All rows but those whose answer has no known position in its context."""
         kept = []
         for row in rows:
-            if not row.label or answers.position_of(row)[0] >= 0:
+            start, _ = answers.position_of(row)
+            if not row.label or start >= 0:
                 kept.append(row)
         what = "questions with an answer that has no known position in its context"
-        lost = f"{len(rows) - len(kept)} of {len(rows)} {what}"
+        left_out = f"{len(rows) - len(kept)} of {len(rows)} {what}"
         if not kept:
-            raise wrong("train", lost, "some to train on", "--train_file")
+            raise wrong("train", left_out, "some to train on", "--train_file")
         if len(kept) < len(rows):
-            _log.warning("note: train: without %s", lost)
+            _log.warning("note: train: without %s", left_out)
         return kept
 
     def encode(
         self, rows: Sequence[Row], tokenizer: Any, layout: encoding.Layout
     ) -> tuple:
-        """Windows of a paragraph. With its pieces p and those of its question q, one is
+        """As `Task.encode`, with a record for each window of a paragraph: (arrays [m, ...] by name;
+        int [n], the number of windows of each question; `TokenCounts`). With the pieces p of a
+        paragraph and those of its question q, a window is such as
 
         input_ids     p3  p4  p5  <sep>  q0  q1  <sep>  <cls>  0  0
         segment_ids    0   0   0      0   1   1      1      2  3  3
@@ -142,16 +157,17 @@ class Spans(Task):
         contexts = {row.pairs[0][0] for row in rows}
         paragraphs = {context: align(tokenizer, context) for context in contexts}
         queries = tokenizer.encode_lines([row.pairs[0][1] for row in rows])
-        pairs = []
         counts, tokens_read, tokens = [], [], []  # of each question
+        pairs = []  # of each window: (pieces of the paragraph, pieces of the question)
         records = []  # the features of each window besides its ids
         for row, query in zip(rows, queries):
-            paragraph = paragraphs[row.pairs[0][0]]
+            context, _ = row.pairs[0]
+            paragraph = paragraphs[context]
             pieces = len(paragraph.ids)
             tokens.append(len(query) + pieces)
             query = query[: self.options.max_query_length]
             tokens_read.append(len(query) + pieces)
-            # (0, -1) where there is no answer, or where it is is not known.
+            # The answer's pieces in the paragraph; (0, -1) if it has no known position.
             first, last = piece_span(paragraph, *answers.position_of(row))
             room = length - len(query) - QUESTION_SPECIAL_TOKENS
             windows = encoding.windows_of(pieces, room, self.options.doc_stride)
@@ -159,12 +175,14 @@ class Spans(Task):
             for start, end, widest_start, widest_end in windows:
                 pairs.append((paragraph.ids[start:end].tolist(), query))
                 size = end - start
+                # The last one of the special tokens.
                 cls = size + len(query) + QUESTION_SPECIAL_TOKENS - 1
                 # The answer's position is that of <cls> unless the window has all of the answer.
                 is_inside = start <= first <= last < end
                 char_start, char_end = np.full(length, -1), np.zeros(length)
-                own = slice(widest_start - start, widest_end - start)
-                char_start[own] = paragraph.starts[widest_start:widest_end]
+                # The pieces that have the most context in this window.
+                widest = slice(widest_start - start, widest_end - start)
+                char_start[widest] = paragraph.starts[widest_start:widest_end]
                 char_end[:size] = paragraph.ends[start:end]
                 record = {
                     "start_positions": first - start if is_inside else cls,
@@ -177,25 +195,26 @@ class Spans(Task):
                 }
                 records.append(record)
         arrays = encoding.lay_out(pairs, length, tokenizer, self.padding.side)
-        for name, _, kind in self.features(length):
-            # kind: "int" or "float"
-            values = [record[name] for record in records]
-            arrays[name] = np.array(values, kind + "32")
-        read = encoding.TokenCounts(np.array(tokens_read), np.array(tokens))
-        return arrays, np.array(counts), read
+        for feature in self.features(length):
+            values = [record[feature.name] for record in records]
+            arrays[feature.name] = np.array(values, feature.dtype + "32")
+        token_counts = encoding.TokenCounts(np.array(tokens_read), np.array(tokens))
+        return arrays, np.array(counts), token_counts
 
     # -- the output layer
 
     def features(self, length: int) -> tuple:
-        """Those of a window of T = `length` tokens, in addition to its ids."""
+        """The features of a window of T = `length` tokens, in addition to its ids. Positions and
+        indices are those of tokens of the window."""
         return (
             # The answer's first and last token; <cls>: no answer.
             Feature("start_positions", (), "int"),
             Feature("end_positions", (), "int"),
             Feature("is_impossible", (), "float"),  # 1: the answer is not in the window
             Feature("cls_index", (), "int"),
-            Feature("paragraph_len", (), "int"),
-            # Integers, but a paragraph may have more characters than the ids of pieces allow.
+            Feature("paragraph_len", (), "int"),  # of the window's part of it [tokens]
+            # Each token's characters in the whole paragraph. Integers, but in a record those may
+            # not be larger than ids of pieces, and a paragraph may have more characters.
             # char_start is -1 where no answer of this window begins: another one has more context
             # there, or there is no paragraph.
             Feature("char_start", (length,), "float"),
@@ -203,24 +222,24 @@ class Spans(Task):
         )
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> dict:
+        """The dict of `beams`; in training without a beam."""
         import tensorflow.compat.v1 as tf
 
-        cls_index = features["cls_index"]
+        cls_index = features["cls_index"]  # [B]
         # An answer is in the paragraph or, where there is none, at <cls>.
-        place = nn.count_to(tf.shape(nn.sequence)[1], cls_index.dtype)  # [T]
-        is_behind = place >= features["paragraph_len"][:, None]
-        is_hidden = tf.cast(
-            is_behind & tf.not_equal(place, cls_index[:, None]), tf.float32
-        )
+        position = nn.count_to(tf.shape(nn.sequence)[1], cls_index.dtype)  # [T]
+        is_behind = position >= features["paragraph_len"][:, None]  # [B,T]
+        is_not_cls = tf.not_equal(position, cls_index[:, None])
+        is_masked = tf.cast(is_behind & is_not_cls, tf.float32)
         num_starts = None if is_training else self.options.start_n_top
-        # Only the loss reads the ends after the true start: without labels it may be any place.
+        # Without labels the true start may be any position: only the loss reads the ends after it.
         true_start = features.get("start_positions", cls_index)
-        return self.beams(nn, is_hidden, cls_index, num_starts, true_start)
+        return self.beams(nn, is_masked, cls_index, num_starts, true_start)
 
     def beams(
         self,
         nn: Any,
-        is_hidden: Any,
+        is_masked: Any,
         cls_index: Any,
         num_starts: int | None,
         true_start: Any,
@@ -231,11 +250,11 @@ class Spans(Task):
         `end_top_log_probs`, `end_top_index` [B,S,E].
 
         Args:
-          nn: with the sequence [B,T,D].
-          is_hidden: float32 [B,T], 1 where no answer can be.
-          cls_index: int [B].
+          nn: the `HeadBuilder`, with the sequence [B,T,D].
+          is_masked: float32 [B,T], 1 where no answer can be, else 0.
+          cls_index: int [B], the position of <cls>.
           num_starts: S; None: no beam, only the true start.
-          true_start: int [B].
+          true_start: int [B], a position.
         """
         import tensorflow.compat.v1 as tf
 
@@ -244,10 +263,11 @@ class Spans(Task):
         with nn.beside_network():
             # The start has one score for each token.
             start = nn.dense(sequence, 1, "start_logits/dense")[..., 0]  # [B,T]
-            start = _mask_logits(start, is_hidden)
+            start = _mask_logits(start, is_masked)
             outputs = {"start_log_probs": tf.nn.log_softmax(start)}
             starts = true_start[:, None]
             if num_starts:
+                # (values, indices), as below
                 best = tf.nn.top_k(outputs["start_log_probs"], num_starts)
                 outputs["start_top_log_probs"], outputs["start_top_index"] = best
                 starts = tf.concat([best.indices, starts], axis=1)  # [B,S+1]
@@ -258,17 +278,18 @@ class Spans(Task):
             with tf.variable_scope("end_logits"):
                 hidden = nn.dense_of_pairs(sequence, at_start, width, "dense_0")
                 hidden = nn.layer_norm(tf.tanh(hidden), "LayerNorm")
-                end = nn.dense(hidden, 1, "dense_1")[..., 0]
-            ends = tf.nn.log_softmax(_mask_logits(end, is_hidden[:, None]))  # [B,S+1,T]
+                end = nn.dense(hidden, 1, "dense_1")[..., 0]  # [B,S+1,T]
+            ends = tf.nn.log_softmax(_mask_logits(end, is_masked[:, None]))
             outputs["end_log_probs"] = ends[:, -1]
             if num_starts:
-                best = tf.nn.top_k(ends[:, :-1], self.options.end_n_top)
+                of_beam = ends[:, :-1]  # [B,S,T]
+                best = tf.nn.top_k(of_beam, self.options.end_n_top)
                 outputs["end_top_log_probs"], outputs["end_top_index"] = best
 
             # Whether there is an answer is predicted from <cls> and the mean of the sequence,
             # weighted by the probabilities of the start.
             of_start = tf.einsum("btd,bt->bd", sequence, tf.nn.softmax(start))
-            of_cls = nn.gather_rows(sequence, cls_index[:, None])[:, 0]
+            of_cls = nn.gather_rows(sequence, cls_index[:, None])[:, 0]  # [B,D]
             with tf.variable_scope("answer_class"):
                 both = tf.concat([of_start, of_cls], axis=1)
                 hidden = tf.tanh(nn.dense(both, width, "dense_0"))
@@ -279,43 +300,54 @@ class Spans(Task):
 
     def loss(self, nn: Any, logits: dict, features: dict, options: LossOptions) -> Any:
         """The mean of the losses of start and end, plus half of that of answerability, as in the
-        original."""
+        original: float32 [B]."""
         losses = []
         for name in ("start", "end"):
+            # The negative log probability of the true position: [B,T,1] -> [B,1,1] -> [B].
             log_probs = logits[name + "_log_probs"][:, :, None]
             position = features[name + "_positions"][:, None]
             losses.append(-nn.gather_rows(log_probs, position)[:, 0, 0])
-        has_none = nn.sigmoid_cross_entropy(
+        of_start, of_end = losses
+        of_none = nn.sigmoid_cross_entropy(
             logits["cls_logits"], features["is_impossible"]
         )
-        return 0.5 * (losses[0] + losses[1] + has_none)
+        return 0.5 * (of_start + of_end + of_none)
 
     def outputs(self, nn: Any, logits: dict, features: dict) -> dict:
-        """The arguments of `join`."""
+        """What `join` reads of a window: `start_log_prob` and `char_start` [B,S] of the starts in
+        the beam, `end_log_prob`, `char_end` and `is_allowed` [B,S,E] of the ends for each, and
+        `null_score` [B], the higher the less likely an answer."""
         import tensorflow.compat.v1 as tf
 
         starts = logits["start_top_index"]  # [B,S]
         ends = logits["end_top_index"]  # [B,S,E]
-        first = tf.gather(features["char_start"], starts, batch_dims=1)
-        end = tf.gather(features["char_end"], ends, batch_dims=1)
+        char_start = tf.gather(features["char_start"], starts, batch_dims=1)
+        char_end = tf.gather(features["char_end"], ends, batch_dims=1)
         # A span may be the answer if it has characters, is not too long, and starts where this
         # window has more context than any other. Elsewhere char_start is -1.
-        length = ends - starts[:, :, None] + 1
-        is_short = (length >= 1) & (length <= self.options.max_answer_length)
-        first_of_end = first[:, :, None]
+        num_tokens = ends - starts[:, :, None] + 1
+        is_short = (num_tokens >= 1) & (num_tokens <= self.options.max_answer_length)
+        start_of_end = char_start[:, :, None]  # [B,S,1], beside the ends
+        has_characters = char_end > start_of_end
         return {
             "start_log_prob": logits["start_top_log_probs"],
             "end_log_prob": logits["end_top_log_probs"],
-            "char_start": first,
-            "char_end": end,
-            "is_allowed": (first_of_end >= 0) & (end > first_of_end) & is_short,
+            "char_start": char_start,
+            "char_end": char_end,
+            "is_allowed": (start_of_end >= 0) & has_characters & is_short,
             "null_score": logits["cls_logits"],
         }
 
     def join(self, outputs: dict, windows: np.ndarray) -> list[BestSpans]:
-        """Those of each question, over all of its windows."""
+        """The predictions for each question, over all of its windows.
+
+        Args:
+          outputs: as of `outputs`, arrays [m, ...] of windows in the order of their questions.
+          windows: int [n], the number of windows of each question.
+        """
         # The spans of all windows of a question compete by the sum of both log probabilities, each
-        # normalized over its own window, as in the original.
+        # normalized over its own window, as in the original. These are, for each allowed span, the
+        # indices of its window, of its start among S and of its end among E, in order of windows.
         window, start, end = np.nonzero(outputs["is_allowed"])
         columns = (
             outputs["char_start"][window, start],
@@ -324,15 +356,18 @@ class Spans(Task):
             outputs["end_log_prob"][window, start, end],
         )
         spans = np.stack(columns, axis=1).astype(np.float64)
-        ends = np.cumsum(windows)  # of each question
-        of_questions = np.split(spans, np.searchsorted(window, ends[:-1]))
-        scores = outputs["null_score"].astype(np.float64)
-        null = special.expit(np.minimum.reduceat(scores, ends - windows))
-        contract.finite(self, null)
+        # Question i has the windows first_window[i] to before first_window[i] + windows[i].
+        first_window = np.cumsum(windows) - windows
+        first_span = np.searchsorted(window, first_window)
+        of_questions = np.split(spans, first_span[1:])
+        null_scores = outputs["null_score"].astype(np.float64)
+        lowest = np.minimum.reduceat(null_scores, first_window)
+        null_probabilities = contract.finite(self, special.expit(lowest))
         joined = []
-        for own, probability in zip(of_questions, null.tolist()):
-            best_first = np.argsort(-own[:, 2:].sum(axis=1), kind="stable")
-            joined.append(BestSpans(own[best_first].tolist(), probability))
+        for of_question, null in zip(of_questions, null_probabilities.tolist()):
+            log_probs = of_question[:, 2:].sum(axis=1)  # of start and end
+            best_first = np.argsort(-log_probs, kind="stable")
+            joined.append(BestSpans(of_question[best_first].tolist(), null))
         return joined
 
     # -- predictions
@@ -340,36 +375,40 @@ class Spans(Task):
     def evaluate(
         self, values: Any, gold_labels: Sequence[Row], threshold: float
     ) -> dict:
-        """The official script's numbers. Where some questions have no answer, also those of the
-        questions with and without one, and the best over all thresholds."""
+        """The official script's numbers, in percent, by name: those of the task's metrics. Where
+        some questions have no answer, also those of the questions with and without one, and the
+        best over all thresholds with these thresholds. values: the `BestSpans` of n questions."""
         rows, rule = gold_labels, self.options.scoring
-        # The best text of each question, as if it had an answer.
+        # The best text of each question, as if it had an answer: no probability is above 1.
         results = self.results(rows, values, threshold=1.0)
         texts = [answer.text for answer in results]
         null = np.array([answer.null_probability for answer in results])
-        of_best = answers.scores(rule, texts, rows)
+        of_best = answers.scores(rule, texts, rows)  # [n,2], exact match and F1
         of_none = answers.scores(rule, [""] * len(rows), rows)
-        written = np.where(null[:, None] > threshold, of_none, of_best)
+        of_predicted = np.where(null[:, None] > threshold, of_none, of_best)
         has_answer = np.array([bool(row.label) for row in rows])
-        parts = {"": has_answer | True, "HasAns_": has_answer, "NoAns_": ~has_answer}
+        all_questions = np.ones_like(has_answer)
+        groups = {"": all_questions, "HasAns_": has_answer, "NoAns_": ~has_answer}
         found = {}
-        for part, chosen in parts.items():
-            if chosen.any():
-                exact, f1 = 100.0 * written[chosen].mean(axis=0)
-                found[part + "exact"] = float(exact)
-                found[part + "f1"] = float(f1)
+        for prefix, is_in_group in groups.items():
+            if is_in_group.any():
+                exact, f1 = 100.0 * of_predicted[is_in_group].mean(axis=0)
+                found[prefix + "exact"] = float(exact)
+                found[prefix + "f1"] = float(f1)
 
-        # As in the official script, the questions are answered one after the other, those with the
-        # surest answers first. One with an answer then adds its value; one without loses the 1 that
-        # it has as long as no answer is predicted, unless the predicted text is empty anyway.
+        # The best threshold, as in the official script: it rises over the probabilities of no
+        # answer, and at each of them one more question is answered. If the question has an answer,
+        # the total of the scores gains that of the text. If not, it loses the 1 that the question
+        # has as long as no answer is predicted, unless the predicted text is empty anyway.
+        gains = of_best
         for i, text in enumerate(texts):
             if not has_answer[i]:
-                of_best[i] = -1.0 if text else 0.0
+                gains[i] = -1.0 if text else 0.0
         order = np.argsort(null, kind="stable")
-        thresholds = [0.0, *null[order].tolist()]
-        unanswerable = np.count_nonzero(~has_answer)
+        thresholds = [0.0, *null[order].tolist()]  # at 0 no question is answered
+        num_unanswerable = np.count_nonzero(~has_answer)
         for column, name in enumerate(("exact", "f1")):
-            totals = np.cumsum([unanswerable, *of_best[order, column]])
+            totals = np.cumsum([num_unanswerable, *gains[order, column]])
             best = int(np.argmax(totals))
             found["best_" + name] = 100.0 * float(totals[best]) / len(rows)
             found[f"best_{name}_thresh"] = thresholds[best]
@@ -377,35 +416,40 @@ class Spans(Task):
         return {name: found[name] for name in names}
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float) -> list:
-        """The answer to each question: none where the probability of no answer is above
-        `threshold`, or no span is allowed; with the best texts, whether there is an answer or
-        not."""
-        answers_of = []
+        """An `Answer` to each question: none where the probability of no answer is above
+        `threshold`, or no span is allowed; with the best texts, whether there is an answer or not.
+        values: the `BestSpans` of each question."""
+        results = []
         for row, (spans, null) in zip(rows, values):
-            context = row.pairs[0][0]
-            texts: dict[str, Span] = {}  # the best span of each text
-            for first, last, *log_probs in spans:
-                text = context[int(first) : int(last)].strip()
-                if text and len(texts) < self.options.n_best_size:
-                    start = context.index(text, int(first))  # behind spaces
+            context, _ = row.pairs[0]
+            span_of: dict[
+                str, Span
+            ] = {}  # of each text the best span, the best text first
+            for char_start, char_end, *log_probs in spans:
+                text = context[int(char_start) : int(char_end)].strip()
+                if text and len(span_of) < self.options.n_best_size:
+                    start = context.index(text, int(char_start))  # behind spaces
+                    # The probability is known when all of the best texts are.
                     span = Span(text, start, start + len(text), 0.0, *log_probs)
-                    texts.setdefault(text, span)
-            best = list(texts.values())
+                    span_of.setdefault(text, span)
+            best = list(span_of.values())
             if best:
                 scores = [span.start_log_prob + span.end_log_prob for span in best]
-                for i, ratio in enumerate(special.softmax(scores).tolist()):
-                    best[i] = best[i]._replace(probability=ratio)
-            text, start, end = "", None, None
+                for i, probability in enumerate(special.softmax(scores).tolist()):
+                    best[i] = best[i]._replace(probability=probability)
+            answer = Answer("", None, None, tuple(best), null)
             if best and null <= threshold:
-                text, start, end = best[0][:3]
-            answers_of.append(Answer(text, start, end, tuple(best), null))
-        return answers_of
+                text, start, end, *_ = best[0]
+                answer = answer._replace(text=text, start=start, end=end)
+            results.append(answer)
+        return results
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float
     ) -> dict[str, Iterable]:
-        """The official forms, by question: the answer, "" for none; the n best answers with
-        probabilities whose sum is 1; the probability of no answer."""
+        """The files of the official scripts by extension, each a JSON object by the ids of
+        questions: of the answer, "" for none; of the `n_best_size` best answers with probabilities
+        whose sum is 1; of the probability of no answer."""
         texts, n_best, null = {}, {}, {}
         for row, answer in zip(rows, self.results(rows, values, threshold)):
             texts[row.id] = answer.text
@@ -419,6 +463,7 @@ class Spans(Task):
         return files
 
 
-def _mask_logits(logits: Any, is_hidden: Any) -> Any:
-    """Logits without those of positions where no answer can be; is_hidden: 1 there, else 0."""
-    return logits * (1 - is_hidden) + _HIDDEN * is_hidden
+def _mask_logits(logits: Any, is_masked: Any) -> Any:
+    """Logits, in which those of positions where no answer can be are `_MASKED`; is_masked: float, 1
+    at these positions, else 0."""
+    return logits * (1 - is_masked) + _MASKED * is_masked
