@@ -1,4 +1,5 @@
-"""Sentences with tagged words, as objects of JSON; their tags, and the entities that these mark.
+"""Reads sentences with tagged words, each as a JSON object, and converts between their tags and the
+entities that these mark.
 
     form      extension          content
     conll     any other          a word a line with its columns, an empty line between sentences
@@ -52,32 +53,47 @@ PLAIN = "plain"
 # Prefixes of a scheme: of the first word of several, inner ones, the last one, the only one.
 _PREFIXES = {"bio2": "BIIB", "bioes": "BIES", "bmes": "BMES"}
 _BEGIN, _END = "BSU", "ELSU"  # prefixes at which an entity begins, ends in any scheme
-# A prefix may be alone. The tags of nested entities, B-LOC|B-ORG, are none of ours; other bars
-# within a label are characters of it.
+# A prefix may be alone. The tags of nested entities, B-LOC|B-ORG, are refused; other bars within a
+# label are characters of it.
 _TAG = re.compile(r"O|[BIESMLU](-(?!.*\|[BIESMLU]-).+)?")
 
 _DOCUMENT = "-DOCSTART-"
-_OBJECTS = ("jsonl", "ndjson", "json", "parquet", "text")  # forms with an object each
+_OBJECT_FORMS = (
+    "jsonl",
+    "ndjson",
+    "json",
+    "parquet",
+    "text",
+)  # an object for each sentence
 
 TagSpan = tuple[int, int, str]  # (start, end, label), in words or in characters
 
 
 class Sentence(NamedTuple):
-    """A sentence of W words, from a text or a list of words."""
+    """A sentence of W words, from a text or a list of words.
+
+    Attributes:
+      words: W.
+      cells: the object that it was read from, to which predictions are added.
+      text: from which the words are; "": the object has a list of words.
+      offsets: (start, end) of each word in the text [characters]; () without a text.
+      entities: the gold ones, in characters of the text, or in words without one.
+    """
 
     words: tuple[str, ...]
-    cells: dict[str, Any]  # its object, to which predictions are added
-    text: str = ""  # "": it has words alone
-    places: tuple[tuple[int, int], ...] = ()  # of the words in the text [characters]
-    entities: Sequence[TagSpan] = ()  # the true ones, where `part` has them
+    cells: dict[str, Any]
+    text: str = ""
+    offsets: tuple[tuple[int, int], ...] = ()
+    entities: Sequence[TagSpan] = ()
 
-    def part(self, first: int, last: int) -> tuple[int, int, str]:
-        """(start, end, text) of the words from `first` to before `last`, in characters; in words
-        where the sentence has words alone."""
+    def span_of_words(self, first: int, end: int) -> tuple[int, int, str]:
+        """(start, end, text) of the words `first` to before `end`: in characters of the sentence's
+        text; without one, in words, their text with spaces between them."""
         if not self.text:
-            return first, last, " ".join(self.words[first:last])
-        start, end = self.places[first][0], self.places[last - 1][1]
-        return start, end, self.text[start:end]
+            return first, end, " ".join(self.words[first:end])
+        char_start, _ = self.offsets[first]
+        _, char_end = self.offsets[end - 1]
+        return char_start, char_end, self.text[char_start:char_end]
 
 
 # ---- the words of a text
@@ -92,86 +108,95 @@ _WORD = regex.compile(
 
 
 def find_words(text: str) -> list[tuple[int, int]]:
-    """(start, end) of the words of a text: runs of letters, runs of digits, each other sign, each
-    letter of a script without spaces between words, such as Chinese, and each syllable of
-    Hangul."""
+    """(start, end) of each word of a text [characters]. Words are runs of letters, runs of digits,
+    each other sign, each letter of a script without spaces between words, such as Chinese, and each
+    syllable of Hangul."""
     return [word.span() for word in _WORD.finditer(text)]
 
 
 def sentence_of(cells: dict[str, Any], key: str) -> Sentence:
-    """The sentence of an object, which has a text with a word or more, or a list of words, none of
-    them empty, under a key; raises ValueError."""
+    """The sentence of an object, without its entities. Raises ValueError unless the object has,
+    under the key, a text with a word or more, or a list of words, none of them empty."""
     line = json.dumps(cells, ensure_ascii=False)
     forms.require_text(line)
-    text, places = "", []
+    text, offsets = "", []
     words: Any = cells.get(key)
     if isinstance(words, str):
-        text, places = words, find_words(words)
-        words = [text[start:end] for start, end in places]
+        text, offsets = words, find_words(words)
+        words = [text[start:end] for start, end in offsets]
     is_list = isinstance(words, (list, tuple)) and bool(words)
     if not is_list or not all(isinstance(word, str) and word for word in words):
         expected = f"'{key}' with words, a text or a list; --text_a_column"
         raise ValueError(f"found {line:.200}, expected {expected}")
-    return Sentence(tuple(words), cells, text, tuple(places))
+    return Sentence(tuple(words), cells, text, tuple(offsets))
 
 
 # ---- files
 
 
 def key_of(column: tuple[str, ...], usual: str) -> str:
-    """The key under which objects have a column: its name, or the usual key if it has none, but a
-    number, or is not given, ()."""
+    """The key under which objects have a column: its name; `usual` if the column has a number in
+    place of a name, or is not given. column: one name, or ()."""
     name = "".join(column)
     return usual if not name or name.isdecimal() else name
 
 
 def read(path: str, form: Form, columns: Columns) -> forms.Records:
-    """Yields (place, object or error) of each sentence of a file; a line that cannot be read is the
-    error of its sentence.
+    """Yields (place, object) of each sentence of a file; or (place, error) of the first line of the
+    sentence that cannot be read.
 
     Args:
       path: the file.
-      form: as it is declared.
-      columns: those of the words and of the tags, or the keys of objects; no column of tags: the
-        last one.
+      form: as it is declared; a name that is not in `forms.TABLES` counts as conll.
+      columns: `text_a` and `label`, those of the words and of the tags, or these keys of objects,
+        each one name or (); no column of tags: the last one.
     """
     what = "sentences with tagged words"
     words_key = key_of(columns.text_a, "text")
-    if form.name in _OBJECTS:
+    if form.name in _OBJECT_FORMS:
+        # A line of the form text is the text of an object.
         yield from forms.read(path, dataclasses.replace(form, names=(words_key,)), what)
         return
-    # Each is the name of one column, or "".
-    words, tags = "".join(columns.text_a), "".join(columns.label)
-    form = dataclasses.replace(
-        form,
-        name=form.name if form.name in forms.DELIMITERS else "conll",
-        # Columns have names if the task calls them so.
-        header=form.header or ("none" if words.isdecimal() else "names"),
-    )
-    rows: list[dict[str, str]] = []
-    first = ""  # place of the first word of a sentence
-    error = None  # (place, error) of its first bad line
+    header = form.header
+    if not header:  # columns have names if the task calls them so
+        header = "none" if "".join(columns.text_a).isdecimal() else "names"
+    name = form.name if form.name in forms.DELIMITERS else "conll"
+    form = dataclasses.replace(form, name=name, header=header)
+    lines: list[dict[str, str]] = []  # the cells of each word of a sentence
+    first_place = ""  # of these lines
+    error = None  # (place, error) of the first bad line of the sentence
     # The {} at the end stands for one more empty line, which ends the last sentence.
     for place, cells in itertools.chain(forms.read(path, form, what), [("", {})]):
         if isinstance(cells, str):
             error = error or (place, cells)
-        elif cells and next(iter(cells.values())) != _DOCUMENT:
-            first = first if rows else place
-            rows.append(cells)
-        else:
+        elif cells and next(iter(cells.values())) != _DOCUMENT:  # the first cell
+            first_place = first_place if lines else place
+            lines.append(cells)
+        else:  # between sentences
             if error:
                 yield error
-            elif rows:
-                found = {}
-                for column in rows[0]:
-                    key = column
-                    if column == words:
-                        key = words_key
-                    elif column == (tags or list(rows[0])[-1]):
-                        key = key_of(columns.label, "tags")
-                    found[key] = [row[column] for row in rows]
-                yield first, found
-            rows, error = [], None
+            elif lines:
+                yield first_place, _object_of_lines(lines, columns)
+            lines, error = [], None
+
+
+def _object_of_lines(
+    lines: Sequence[dict[str, str]], columns: Columns
+) -> dict[str, list[str]]:
+    """The object of a sentence in columns: {"text": its words, "tags": their tags}, with the cells
+    of any other column under its name. lines: the cells of each word. columns: as of `read`."""
+    names = list(lines[0])
+    words_column = "".join(columns.text_a)
+    tags_column = "".join(columns.label) or names[-1]
+    lists = {}
+    for column in names:
+        key = column
+        if column == words_column:
+            key = key_of(columns.text_a, "text")
+        elif column == tags_column:
+            key = key_of(columns.label, "tags")
+        lists[key] = [line[column] for line in lines]
+    return lists
 
 
 # ---- the entities of a sentence
@@ -180,51 +205,60 @@ def read(path: str, form: Form, columns: Columns) -> forms.Records:
 def tagged(
     sentence: Sentence, key: str, scheme: str
 ) -> tuple[Sentence, tuple[str, ...]]:
-    """(the sentence with its entities or tags as they are read, its tags); raises ValueError.
+    """Reads the gold labels of a sentence; raises ValueError.
 
     Args:
-      key: of its entities, if it is a text, or of the tags of its words, which are lists.
+      sentence: as of `sentence_of`.
+      key: of its object, under which there is a list: of entities, if the sentence is a text, or of
+        the tags of its words.
       scheme: of the tags that are returned.
+
+    Returns:
+      the sentence with `entities`, and with the tags that were read in this scheme in its object;
+      its W tags.
     """
-    count = len(sentence.words)
-    marks = sentence.cells.get(key)
-    if not isinstance(marks, list) or not sentence.text and len(marks) != count:
-        expected = "entities" if sentence.text else f"a tag for each of {count} words"
-        found = f"{json.dumps(marks):.200} in '{key}'"
+    num_words = len(sentence.words)
+    labels = sentence.cells.get(key)  # entities or tags
+    is_list = isinstance(labels, list)
+    if not is_list or not sentence.text and len(labels) != num_words:
+        of_words = f"a tag for each of {num_words} words"
+        expected = "entities" if sentence.text else of_words
+        found = f"{json.dumps(labels):.200} in '{key}'"
         raise ValueError(f"found {found}, expected a list, {expected}; --label_column")
     cells = sentence.cells
     if sentence.text:
-        entities, of_words = _entities(sentence, marks)
-        tags = tags_of(of_words, count, scheme)
+        entities, in_words = _entities_of_text(sentence, labels)
+        tags = tags_of(in_words, num_words, scheme)
     else:
-        entities = spans(marks, scheme)
-        tags = tags_of(entities, count, scheme)
+        entities = spans(labels, scheme)
+        tags = tags_of(entities, num_words, scheme)
         cells = {**cells, key: tags}
-    if scheme == PLAIN:
+    if scheme == PLAIN:  # each word of an entity of several is an entity of its own
         entities = []
-        for first, last, label in spans(tags, scheme):
-            start, end, _ = sentence.part(first, last)
+        for first, end_word, label in spans(tags, scheme):
+            start, end, _ = sentence.span_of_words(first, end_word)
             entities.append((start, end, label))
     return sentence._replace(cells=cells, entities=entities), tags
 
 
-def _entities(
-    sentence: Sentence, marks: Sequence[Any]
+def _entities_of_text(
+    sentence: Sentence, given: Sequence[Any]
 ) -> tuple[list[TagSpan], list[TagSpan]]:
-    """(start, end, label) of the entities of a text, without spaces at their ends; and in words:
-    all that an entity overlaps. Raises ValueError."""
-    entities, of_words = [], []
-    taken: set[int] = set()  # words that belong to an entity
-    for entity in marks:
-        parts = entity
+    """(entities in characters, without spaces at their ends; the same in words, all that an entity
+    overlaps). Raises ValueError. given: [start, end, label] in characters, or an object with these
+    keys, of each entity."""
+    in_characters, in_words = [], []
+    taken: set[int] = set()  # indices of the words that belong to an entity
+    for entity in given:
+        fields = entity
         if isinstance(entity, dict):
-            parts = [entity.get(key) for key in ("start", "end", "label")]
-        start, end, label = 0, 0, ""
-        if isinstance(parts, list) and list(map(type, parts)) == [int, int, str]:
-            start, end, label = parts
+            fields = [entity.get(key) for key in ("start", "end", "label")]
+        start, end, label = 0, 0, ""  # refused below
+        if isinstance(fields, list) and list(map(type, fields)) == [int, int, str]:
+            start, end, label = fields
         # Example: in "Mr. Smith's" an entity from 4 to 9 overlaps only the word at 4.
         words = []
-        for index, (word_start, word_end) in enumerate(sentence.places):
+        for index, (word_start, word_end) in enumerate(sentence.offsets):
             if word_start < end and start < word_end:
                 words.append(index)
         if not label or not words or not 0 <= start < end <= len(sentence.text):
@@ -236,22 +270,27 @@ def _entities(
             word = sentence.words[first]
             raise ValueError(f"found '{word}' in two entities, expected one")
         taken.update(words)
-        start = max(start, sentence.places[first][0])
-        end = min(end, sentence.places[last][1])
-        entities.append((start, end, label))
-        of_words.append((first, last + 1, label))
-    return entities, of_words
+        word_start, _ = sentence.offsets[first]
+        _, word_end = sentence.offsets[last]
+        in_characters.append((max(start, word_start), min(end, word_end), label))
+        in_words.append((first, last + 1, label))
+    return in_characters, in_words
 
 
 # ---- tags
 
 
-def _join(prefix: str, label: str) -> str:
+def _tag_of(prefix: str, label: str) -> str:
+    """The tag of a prefix and a label; the prefix alone for the label ""."""
     return f"{prefix}-{label}" if label else prefix
 
 
 def spans(tags: Sequence[str], scheme: str) -> list[TagSpan]:
-    """The entities of a sequence; raises ValueError for what is no tag."""
+    """The entities of a sequence of tags, (start, end, label) in words. Raises ValueError for what
+    is not a tag.
+
+    scheme: whether it is plain; tags with prefixes are read by one rule, whatever their scheme.
+    """
     for tag in tags:
         is_label = isinstance(tag, str) and tag != ""
         if not is_label or scheme != PLAIN and not _TAG.fullmatch(tag):
@@ -261,25 +300,26 @@ def spans(tags: Sequence[str], scheme: str) -> list[TagSpan]:
             )
     if scheme == PLAIN:
         return [(i, i + 1, tag) for i, tag in enumerate(tags) if tag != OUTSIDE]
-    found = []
-    begin, open_label = 0, None  # the entity that the word before belongs to
-    for i, tag in enumerate([*tags, OUTSIDE]):
+    entities = []
+    # The first word and the label of the entity that is open after the word before; None: none is.
+    begin, open_label = 0, None
+    for i, tag in enumerate([*tags, OUTSIDE]):  # the last O ends an open entity
         prefix, _, label = tag.partition("-")  # label "": a prefix alone
         is_outside = tag == OUTSIDE
         ends_before = is_outside or prefix in _BEGIN or label != open_label
         if open_label is not None and ends_before:
-            found.append((begin, i, open_label))
+            entities.append((begin, i, open_label))
             open_label = None
         if open_label is None and not is_outside:
             begin, open_label = i, label
         if prefix in _END:
-            found.append((begin, i + 1, label))
+            entities.append((begin, i + 1, label))
             open_label = None
-    return found
+    return entities
 
 
 def tags_of(entities: Iterable[TagSpan], length: int, scheme: str) -> tuple[str, ...]:
-    """The tags of `length` words with these entities, which do not overlap."""
+    """The tags of `length` words with these entities, in words, which do not overlap."""
     tags = [OUTSIDE] * length
     for start, end, label in entities:
         if scheme == PLAIN:
@@ -289,49 +329,60 @@ def tags_of(entities: Iterable[TagSpan], length: int, scheme: str) -> tuple[str,
         middle = max(end - start - 2, 0) * inside
         prefixes = only if end - start == 1 else first + middle + last
         for i, prefix in enumerate(prefixes, start):
-            tags[i] = _join(prefix, label)
+            tags[i] = _tag_of(prefix, label)
     return tuple(tags)
 
 
 def all_tags(tags: Iterable[str], scheme: str) -> tuple[str, ...]:
-    """All tags of a scheme that have the labels of these tags, by labels; of entities O first."""
+    """All tags that a scheme has for the labels of some tags, sorted by label, O first: for
+    B-PER in bio2, O, B-PER and I-PER. In the scheme plain these tags themselves, sorted."""
     if scheme == PLAIN:
         return tuple(sorted(set(tags)))
-    found = [OUTSIDE]
+    of_scheme = [OUTSIDE]
     labels = {tag.partition("-")[2] for tag in tags if tag != OUTSIDE}
     for label in sorted(labels):
-        for prefix in dict.fromkeys(_PREFIXES[scheme]):
-            found.append(_join(prefix, label))
-    return tuple(found)
+        for prefix in dict.fromkeys(_PREFIXES[scheme]):  # each prefix once
+            of_scheme.append(_tag_of(prefix, label))
+    return tuple(of_scheme)
 
 
 # ---- scores of the entities of n sentences
 
 
 def scores(
-    found: Iterable[Sequence[TagSpan]], true: Iterable[Sequence[TagSpan]]
+    predicted: Iterable[Sequence[TagSpan]], gold: Iterable[Sequence[TagSpan]]
 ) -> tuple[tuple[float, ...], str | None]:
-    """(Precision, recall and F1 of all labels together, NaN where nothing is found, true, or
-    either; a table of the same by label, with 0 for NaN as in seqeval's report, None without an
-    entity)."""
+    """Compares the predicted entities of n sentences with the gold ones.
+
+    Returns:
+      (precision, recall, F1) of all labels together, NaN where no entity is predicted, gold, or
+      either; a table of the same by label, as text, with 0 for NaN as in seqeval's report, None
+      without an entity.
+    """
     from sklearn import metrics
 
-    # Of each entity its label among the true and among the found ones, "" where it is not one of
-    # them. The first one is none, so that there are micro averages where all entities are right.
-    true_labels, found_labels = [""], [""]
-    for ours, gold in zip(found, true):
-        # A span is (start, end, label): both have it only if words and label are the same.
-        for span in {*ours, *gold}:
-            label = span[2] or "_"  # of a tag such as B-, which has none
-            true_labels.append(label if span in gold else "")
-            found_labels.append(label if span in ours else "")
-    labels = sorted({*true_labels, *found_labels} - {""})
+    # The label of each entity as a gold and as a predicted one, "" where it is not one of them. A
+    # first pair of "" is there so that scikit-learn makes micro averages, and not the accuracy,
+    # where all entities are right.
+    gold_labels, predicted_labels = [""], [""]
+    for of_predicted, of_gold in zip(predicted, gold):
+        # Both have an entity only if its start, its end and its label are the same.
+        for entity in {*of_predicted, *of_gold}:
+            _, _, label = entity
+            label = label or "_"  # of a tag such as B-, which has none
+            gold_labels.append(label if entity in of_gold else "")
+            predicted_labels.append(label if entity in of_predicted else "")
+    labels = sorted({*gold_labels, *predicted_labels} - {""})
     if not labels:
         return (math.nan, math.nan, math.nan), None
-    ratios = metrics.precision_recall_fscore_support(
-        true_labels, found_labels, labels=labels, average="micro", zero_division=np.nan
+    precision, recall, f1, _ = metrics.precision_recall_fscore_support(
+        gold_labels,
+        predicted_labels,
+        labels=labels,
+        average="micro",
+        zero_division=np.nan,
     )
     table = metrics.classification_report(
-        true_labels, found_labels, labels=labels, digits=4, zero_division=0
+        gold_labels, predicted_labels, labels=labels, digits=4, zero_division=0
     )
-    return tuple(map(float, ratios[:3])), table
+    return (float(precision), float(recall), float(f1)), table

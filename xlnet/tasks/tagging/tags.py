@@ -38,22 +38,28 @@ class Tags(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class TaggingOptions:
-    """Options of files and of the output layer."""
+    """How sentences are read, and their tags written.
 
-    scheme: str = "bio2"  # of the task's labels
-    is_spaced: bool = True  # put spaces between the words of files without any
-    # Whether the train file has texts, which say where the spaces are; columns do not.
+    Attributes:
+      scheme: of the task's labels, one of those in `sentences`.
+      is_spaced: whether the language has spaces between words, by the words of the train file.
+      knows_spaces: whether the train file has texts, which say where the spaces are; columns do
+        not.
+    """
+
+    scheme: str = "bio2"
+    is_spaced: bool = True
     knows_spaces: bool = True
 
 
 class Tagging(Task):
-    """Sentences. The labels of a task are all tags of its scheme; the label of a row is its tags in
-    that scheme, its source the `Sentence`. The output is a softmax over the tags at the first piece
-    of each word, a prediction is `Tags`. The gold labels are the rows."""
+    """The task type of tagged sentences. The labels of a task are all tags of its scheme; the label
+    of a row is its tags in that scheme, its source the `Sentence`. The output is a softmax over the
+    tags at the first piece of each word, a prediction is `Tags`. The gold labels are the rows."""
 
     kind = "tagging"
     default_metrics = ("f1", "precision", "recall", "accuracy")
-    # `evaluate` computes them
+    # Names alone: `evaluate` computes all of them together.
     metric_functions: ClassVar[Any] = dict.fromkeys(default_metrics)
     default_options = TaggingOptions()
     loss_options = True
@@ -62,19 +68,22 @@ class Tagging(Task):
     program = "xlnet tag"
 
     def from_train_file(self, path: str) -> Task:
-        """The task with the tags, and whether there are spaces between words."""
+        """The task with what its train file determines: its labels, and the options about
+        spaces."""
         rows = self.read(path, need_labels=True)
         tags = set(itertools.chain.from_iterable(row.label for row in rows))
         if tags == {sentences.OUTSIDE}:
             raise wrong(path, "no tag but O", "some entities", "--label_column")
         names = sentences.all_tags(tags, self.options.scheme)
-        unspaced = sum(is_unspaced(row.source.words[0]) for row in rows)
+        # The first words are enough to know the language.
+        num_unspaced = sum(is_unspaced(row.source.words[0]) for row in rows)
         return dataclasses.replace(self, labels=names).with_options(
-            is_spaced=unspaced <= len(rows) / 2,
+            is_spaced=num_unspaced <= len(rows) / 2,
             knows_spaces=all(row.source.text for row in rows),
         )
 
     def table(self, path: str) -> Records:
+        """(place, object) of each sentence, as `sentences.read` yields them."""
         columns = self.columns
         of_flags = {"text_a_column": columns.text_a, "label_column": columns.label}
         for flag, names in of_flags.items():
@@ -85,9 +94,10 @@ class Tagging(Task):
     def _check_columns(
         self, path: str, need_labels: bool, names: Collection[str]
     ) -> None:
-        """Each sentence has cells of its own."""
+        """Checks nothing: `_row_of_cells` checks the keys of each sentence, which may differ."""
 
     def _row_of_cells(self, cells: dict, id: Any, need_labels: bool) -> Row:
+        """The row of an object; raises ValueError. id: the row's name."""
         columns, tags = self.columns, None
         words_key = sentences.key_of(columns.text_a, "text")
         sentence = sentences.sentence_of(cells, words_key)
@@ -95,7 +105,9 @@ class Tagging(Task):
         tags_key = sentences.key_of(columns.label, usual)
         try:
             sentence, tags = sentences.tagged(sentence, tags_key, self.options.scheme)
-            known = self.labels or tags
+            known = (
+                self.labels or tags
+            )  # no labels are known before the train file is read
             unknown = set(tags) - set(known)
             if unknown:
                 found = f"found tag '{min(unknown)}'"
@@ -106,25 +118,28 @@ class Tagging(Task):
             if need_labels:
                 raise
             tags = None
+        # The words as a text, by which rows are compared. `encode` reads those of the source.
         between = " " if self.options.is_spaced else ""
         pair = between.join(sentence.words), None
         return Row(id, (pair,), tags, source=sentence)
 
     def row(self, example: InlineExample) -> Row:
+        """The row of a sentence without a file, called "0"; raises ValueError."""
         cells = {sentences.key_of(self.columns.text_a, "text"): example.text_a}
         return self._row_of_cells(cells, "0", need_labels=False)
 
     def after_space(self, sentence: sentences.Sentence) -> list[bool]:
-        """Whether each word comes after a space."""
+        """Whether each of the W words is encoded as one after a space."""
         # Training and prediction must agree about spaces, or the network sees subword tokens that
-        # it has not learned. The spaces of a text count if the model learned from texts. A model
-        # that learned from columns, which do not have them, gives all words the same mark. So does
-        # a sentence of columns, and the first word of any sentence, which has nothing before it.
-        marks = [self.options.is_spaced] * len(sentence.words)
+        # it has not learned. The spaces of a text count if the model learned from texts. If it
+        # learned from columns, which have no spaces, all words count alike: as after a space in
+        # languages with spaces. So do those of a sentence in columns, and the first word of any
+        # sentence, which has nothing before it.
+        after_space = [self.options.is_spaced] * len(sentence.words)
         if sentence.text and self.options.knows_spaces:
-            for i, (start, _) in enumerate(sentence.places[1:], 1):
-                marks[i] = sentence.text[start - 1].isspace()
-        return marks
+            for i, (start, _) in enumerate(sentence.offsets[1:], 1):
+                after_space[i] = sentence.text[start - 1].isspace()
+        return after_space
 
     def encode(
         self, rows: Sequence[Row], tokenizer: Any, layout: encoding.Layout
@@ -135,60 +150,74 @@ class Tagging(Task):
         """
         length, names = layout.max_seq_length, self.labels
         room = length - 2  # for subword tokens, as <sep> and <cls> are on the right
-        texts, records, counts, tokens = [], [], [], []
+        counts, tokens = [], []  # of each sentence: its windows, its tokens
+        # Of each window: (its ids, no second text); word_starts and label_ids, int32 [2,length].
+        texts, records = [], []
         for row in rows:
             after_space = self.after_space(row.source)
             pieces = tokenizer.encode_words(row.source.words, after_space)
             ids = list(itertools.chain.from_iterable(pieces))
             sizes = [len(of_word) for of_word in pieces]
-            # At the first piece of each word a 1, and the id of its tag + 1; 0 elsewhere.
-            marks = np.zeros([2, len(ids)], np.int32)
-            first = np.cumsum([0, *sizes[:-1]])
-            marks[0, first] = 1
+            # Of the sentence: word_starts, and label_ids at the first piece of each word.
+            of_sentence = np.zeros([2, len(ids)], np.int32)
+            first_pieces = np.cumsum([0, *sizes[:-1]])
+            of_sentence[0, first_pieces] = 1
             if row.label:
-                marks[1, first] = [1 + names.index(tag) for tag in row.label]
+                of_sentence[1, first_pieces] = [
+                    1 + names.index(tag) for tag in row.label
+                ]
             windows = encoding.windows_of(len(ids), room, room // 2)
             tokens.append(len(ids))
             counts.append(len(windows))
-            for start, end, own_start, own_end in windows:
+            for start, end, widest_start, widest_end in windows:
                 texts.append((ids[start:end], None))
                 # A word is tagged in the window in which its first piece has the most context.
                 record = np.zeros([2, length], np.int32)
-                own = slice(own_start + room - end, own_end + room - end)
-                record[:, own] = marks[:, own_start:own_end]
+                padding = room - (end - start)  # on the left
+                shift = (
+                    padding - start
+                )  # from a piece of the sentence to its token in the record
+                widest = slice(widest_start + shift, widest_end + shift)
+                record[:, widest] = of_sentence[:, widest_start:widest_end]
                 records.append(record)
         arrays = encoding.lay_out(texts, length, tokenizer)
         arrays["word_starts"], arrays["label_ids"] = np.stack(records, axis=1)
-        read = np.array(tokens)
-        return arrays, np.array(counts), encoding.TokenCounts(read, read)
+        num_tokens = np.array(tokens)
+        # Windows have all tokens.
+        token_counts = encoding.TokenCounts(read=num_tokens, total=num_tokens)
+        return arrays, np.array(counts), token_counts
 
     # -- the output layer
 
     def features(self, length: int) -> tuple:
-        """Those of a record of T = `length` tokens, in addition to the ids."""
+        """The features of a record of T = `length` tokens, in addition to the ids."""
         return (
-            # At the first piece of each word to be tagged: its tag's id + 1.
+            # At the first piece of each word to be tagged: its tag's id + 1; else 0.
             Feature("label_ids", (length,), "int"),
-            # 1 at these pieces.
+            # 1 at these pieces, else 0.
             Feature("word_starts", (length,), "int"),
         )
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
-        """[B,T',L], of the last T' tokens."""
+        """[B,T',L], of the last T' tokens: the network leaves out those at the left that are
+        padding in all records of a batch."""
         return nn.dense(nn.sequence, len(self.labels), nn.scope + "/logit")
 
     def loss(self, nn: Any, logits: Any, features: dict, options: LossOptions) -> Any:
-        """The mean over the first pieces of the words of a record."""
+        """The mean of the cross entropy over the tagged words of each record, float32 [B]."""
         import tensorflow.compat.v1 as tf
 
         length = tf.shape(logits)[1]  # T'
         labels = features["label_ids"][:, -length:]  # int32 [B,T'], ids + 1 or 0
-        weights = tf.cast(labels > 0, tf.float32)
+        weights = tf.cast(
+            labels > 0, tf.float32
+        )  # 1 at the first piece of a tagged word
         ids = tf.maximum(labels - 1, 0)
         loss = weights * softmax_loss(nn, logits, ids, options)
         # With `keepdims` the gradient computes no shapes on the host, for which a GPU would wait.
         total = tf.reduce_sum(loss, axis=1, keepdims=True)
         count = tf.reduce_sum(weights, axis=1, keepdims=True)
+        # A record may have no tagged word.
         return (total / tf.maximum(count, 1.0))[:, 0]
 
     def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
@@ -196,11 +225,12 @@ class Tagging(Task):
         elsewhere; `probabilities`, float32 [B,T]: of these tags."""
         import tensorflow.compat.v1 as tf
 
-        # The network leaves out tokens that are padding in all examples of a batch. Restore T
-        # tokens by adding padding on the left.
-        starts = features["word_starts"]
-        missing = tf.shape(starts)[1] - tf.shape(logits)[1]
-        logits = tf.pad(tf.cast(logits, tf.float32), [[0, 0], [missing, 0], [0, 0]])
+        # The logits are those of the last T' tokens: restore T tokens by adding padding on the
+        # left.
+        starts = features["word_starts"]  # [B,T]
+        num_missing = tf.shape(starts)[1] - tf.shape(logits)[1]
+        padding = [[0, 0], [num_missing, 0], [0, 0]]
+        logits = tf.pad(tf.cast(logits, tf.float32), padding)
         probabilities = tf.nn.softmax(logits)  # [B,T,L]
         tags = tf.argmax(probabilities, axis=2, output_type=tf.int32)
         return {
@@ -209,42 +239,52 @@ class Tagging(Task):
         }
 
     def join(self, outputs: dict, windows: np.ndarray) -> list[Tags]:
-        """Those of each sentence; of each word in the window that tags it."""
-        values = []
+        """The predictions for each sentence, which has those of a word from the window that tags
+        it.
+
+        Args:
+          outputs: as of `outputs`, arrays [m,T] of windows in the order of their sentences.
+          windows: int [n], the number of windows of each sentence.
+        """
+        predictions = []
         ends = np.cumsum(windows)[:-1]  # of the windows of each sentence but the last
-        of_tags = np.split(outputs["values"], ends)
-        of_probabilities = np.split(outputs["probabilities"], ends)
-        for ids, probabilities in zip(of_tags, of_probabilities):
-            is_word = ids >= 0
-            values.append(Tags(ids[is_word], probabilities[is_word]))
-        # Tags of logits that are not finite look like others.
-        sums = np.array([found.probabilities.sum() for found in values])
+        ids_of = np.split(outputs["values"], ends)
+        probabilities_of = np.split(outputs["probabilities"], ends)
+        for ids, probabilities in zip(ids_of, probabilities_of):
+            # Each word has one token >= 0 in one of the windows; these are in reading order.
+            is_tagged = ids >= 0
+            predictions.append(Tags(ids[is_tagged], probabilities[is_tagged]))
+        # Tags of logits that are not finite look like others. Their probabilities do not.
+        sums = np.array([tags.probabilities.sum() for tags in predictions])
         contract.finite(self, sums)
-        return values
+        return predictions
 
     def named_outputs(self, outputs: dict, threshold: float) -> dict:
-        """The tag of each word at its first piece, "" elsewhere: string [B,T]."""
+        """`tags`, string [B,T]: the tag of each word at its first piece, "" elsewhere."""
         import tensorflow.compat.v1 as tf
 
-        tags = tf.constant(("", *self.labels))
-        return {"tags": tf.gather(tags, outputs["values"] + 1)}
+        names = tf.constant(("", *self.labels))  # "" of -1
+        return {"tags": tf.gather(names, outputs["values"] + 1)}
 
     # -- predictions
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float) -> list:
-        """A `Tagged` for each row; an entity has the mean probability of its words' tags."""
+        """A `Tagged` for each row; an entity has the mean probability of its words' tags. values:
+        the `Tags` of each row."""
         results = []
-        for row, found in zip(rows, values):
+        for row, predicted in zip(rows, values):
             sentence, entities = row.source, []
-            tags = tuple([self.labels[id] for id in found.ids])
-            for first, last, label in sentences.spans(tags, self.options.scheme):
-                start, end, text = sentence.part(first, last)
-                score = float(found.probabilities[first:last].mean())
+            tags = tuple([self.labels[id] for id in predicted.ids])
+            for first, end_word, label in sentences.spans(tags, self.options.scheme):
+                start, end, text = sentence.span_of_words(first, end_word)
+                score = float(predicted.probabilities[first:end_word].mean())
                 entities.append(Entity(label, text, start, end, score))
             results.append(Tagged(sentence.words, tags, tuple(entities)))
         return results
 
     def evaluate(self, values: Any, gold_labels: Any, threshold: float) -> dict:
+        """The task's metrics by name: precision, recall and F1 of entities, accuracy of tags.
+        values: the `Tags` of n rows; gold_labels: the rows."""
         ratios, _ = self._scores(values, gold_labels, threshold)
         found = dict(zip(("precision", "recall", "f1"), ratios))
         gold = np.concatenate([row.label for row in gold_labels])
@@ -255,26 +295,27 @@ class Tagging(Task):
     def label_table(
         self, values: Any, gold_labels: Any, threshold: float
     ) -> str | None:
+        """The table of `sentences.scores`."""
         _, table = self._scores(values, gold_labels, threshold)
         return table
 
     def _scores(self, values: Any, rows: Sequence[Row], threshold: float) -> tuple:
-        """As of `sentences.scores`."""
-        found = map(_spans_of, self.results(rows, values, threshold))
-        return sentences.scores(found, [row.source.entities for row in rows])
+        """((precision, recall, F1), table) of the predicted entities, as of `sentences.scores`."""
+        predicted = map(_spans_of, self.results(rows, values, threshold))
+        return sentences.scores(predicted, [row.source.entities for row in rows])
 
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float
     ) -> dict[str, Iterable]:
-        """The objects of the sentences with one more key: the entities of a text, or the tags of
-        words."""
+        """A file of the objects of the sentences with one more key, `predicted`: the entities of a
+        text, or the tags of words."""
         objects = []
-        for row, one in zip(rows, self.results(rows, values, threshold)):
-            predicted = _spans_of(one) if row.source.text else one.tags
+        for row, tagged in zip(rows, self.results(rows, values, threshold)):
+            predicted = _spans_of(tagged) if row.source.text else tagged.tags
             objects.append({**row.source.cells, "predicted": predicted})
         return {"jsonl": objects}
 
 
 def _spans_of(tagged: Tagged) -> list[TagSpan]:
-    """The predicted entities without their texts and scores."""
+    """(start, end, label) of the predicted entities."""
     return [(entity.start, entity.end, entity.label) for entity in tagged.entities]
