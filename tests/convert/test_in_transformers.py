@@ -18,7 +18,7 @@ from helpers.finetuning import make_vocabulary
 from helpers.paths import ROOT
 
 import xlnet
-from xlnet.convert import config_json, conversion, weights
+from xlnet.convert import conversion, weights
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import checkpoint
 from xlnet.model import heads, modeling, parameters
@@ -182,7 +182,7 @@ for name, kind, has_projection in itertools.product(
 
 def test_every_class_with_every_switch_goes_there_and_back(run_there, tmp_path):
     """The library refused `summary_activation` null, which we wrote without a projection."""
-    names = list(config_json.CLASSES)
+    names = list(weights.OUTPUT_LAYERS)
     run_there(SWITCHES, "make", tmp_path, json.dumps(names))
     folders = [path for path in tmp_path.iterdir() if path.is_dir()]
     assert len(folders) == len(names) * 3 * 2
