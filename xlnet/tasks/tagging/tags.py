@@ -105,9 +105,8 @@ class Tagging(Task):
         tags_key = sentences.key_of(columns.label, usual)
         try:
             sentence, tags = sentences.tagged(sentence, tags_key, self.options.scheme)
-            known = (
-                self.labels or tags
-            )  # no labels are known before the train file is read
+            # Before the train file is read, a task has no labels, and any tag may occur.
+            known = self.labels or tags
             unknown = set(tags) - set(known)
             if unknown:
                 found = f"found tag '{min(unknown)}'"
@@ -158,14 +157,13 @@ class Tagging(Task):
             pieces = tokenizer.encode_words(row.source.words, after_space)
             ids = list(itertools.chain.from_iterable(pieces))
             sizes = [len(of_word) for of_word in pieces]
-            # Of the sentence: word_starts, and label_ids at the first piece of each word.
+            # The word_starts and label_ids of the sentence.
             of_sentence = np.zeros([2, len(ids)], np.int32)
             first_pieces = np.cumsum([0, *sizes[:-1]])
             of_sentence[0, first_pieces] = 1
             if row.label:
-                of_sentence[1, first_pieces] = [
-                    1 + names.index(tag) for tag in row.label
-                ]
+                tag_ids = [names.index(tag) for tag in row.label]
+                of_sentence[1, first_pieces] = np.add(tag_ids, 1)
             windows = encoding.windows_of(len(ids), room, room // 2)
             tokens.append(len(ids))
             counts.append(len(windows))
@@ -173,10 +171,8 @@ class Tagging(Task):
                 texts.append((ids[start:end], None))
                 # A word is tagged in the window in which its first piece has the most context.
                 record = np.zeros([2, length], np.int32)
-                padding = room - (end - start)  # on the left
-                shift = (
-                    padding - start
-                )  # from a piece of the sentence to its token in the record
+                # As padding is on the left, the pieces end at the token `room`.
+                shift = room - end
                 widest = slice(widest_start + shift, widest_end + shift)
                 record[:, widest] = of_sentence[:, widest_start:widest_end]
                 records.append(record)
@@ -209,9 +205,7 @@ class Tagging(Task):
 
         length = tf.shape(logits)[1]  # T'
         labels = features["label_ids"][:, -length:]  # int32 [B,T'], ids + 1 or 0
-        weights = tf.cast(
-            labels > 0, tf.float32
-        )  # 1 at the first piece of a tagged word
+        weights = tf.cast(labels > 0, tf.float32)  # 1 at tagged words' first pieces
         ids = tf.maximum(labels - 1, 0)
         loss = weights * softmax_loss(nn, logits, ids, options)
         # With `keepdims` the gradient computes no shapes on the host, for which a GPU would wait.
