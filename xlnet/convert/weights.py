@@ -1,8 +1,9 @@
 """Weights by our names and by those of Hugging Face's library, converted bit for bit.
 
-Apart from names, two things differ. A dense kernel [I,O] here is a weight [O,I] there. Attention
-biases and segment vectors are stacked over the layers here, and a tensor of each layer there; with
-tied biases (`untie_r` False) all layers there have the same numbers.
+"Ours" and "here" mean this library, "theirs" and "there" that one. Apart from names, two things
+differ. A dense kernel [I,O] here is a weight [O,I] there. Attention biases and segment vectors are
+stacked over the layers here, and a tensor of each layer there; with tied biases (`untie_r` False)
+all layers there have the same numbers.
 
 Shape letters: V vocabulary, L layers, D d_model, N heads, H d_head, F d_inner, C outputs.
 """
@@ -21,7 +22,7 @@ from xlnet.settings.network import XLNetConfig
 from xlnet.support import files
 from xlnet.support.errors import wrong
 
-# Classes of that library: the network, and the network with an output layer.
+# Classes of that library: the network alone, and with an output layer.
 NETWORK = "XLNetModel"
 LM = "XLNetLMHeadModel"
 SEQUENCE = "XLNetForSequenceClassification"
@@ -29,7 +30,7 @@ CHOICE = "XLNetForMultipleChoice"
 TOKENS = "XLNetForTokenClassification"
 SPANS = "XLNetForQuestionAnswering"
 
-SUMMED_UP = (SEQUENCE, CHOICE)  # with one vector for the text
+SUMMED_UP = (SEQUENCE, CHOICE)  # they sum a text up in one vector
 SCORE = "regression"  # the `problem_type` with one output, whatever the labels are
 
 MASK_EMBEDDING = "model/transformer/mask_emb/mask_emb"
@@ -41,8 +42,9 @@ _TRANSPOSED = "transposed"
 _STACKED = "stacked"  # [L,...] over the L tensors of the layers
 _TIED = "tied"  # each of the L tensors is equal to it
 
-# Our variable, their tensor, the shape of ours, and how it is stored there; "biases": stacked, or
-# tied if those of ours are. Of a name with {i} there is one for each layer.
+# Lines of four words: our variable, their tensor, the shape of ours as letters of the module, and
+# how it is stored there ("biases": stacked, or tied without `untie_r`, and then ours are [N,H]). Of
+# a name with {i} there is one for each layer.
 _NETWORK = """
 model/transformer/word_embedding/lookup_table transformer.word_embedding.weight V,D same
 model/transformer/mask_emb/mask_emb transformer.mask_emb 1,1,D same
@@ -68,7 +70,7 @@ _SUMMARY = """
 model/sequnece_summary/summary/kernel sequence_summary.summary.weight D,D transposed
 model/sequnece_summary/summary/bias sequence_summary.summary.bias D same
 """
-# The output layer of each class; <scope>: its name here, if it has an output for each label.
+# The output layer of each class, in the same lines; <scope>: its name here, which has the task's.
 OUTPUT_LAYERS = {
     NETWORK: "",
     LM: f"{LM_BIAS} lm_loss.bias V same",
@@ -101,7 +103,7 @@ answer_class/dense_1/kernel answer_class.dense_1.weight D,1 transposed
 
 
 class Pair(NamedTuple):
-    """A variable here and what it is there.
+    """A variable here, and the tensor or tensors there that have its numbers.
 
     Attributes:
       ours: its name.
@@ -126,17 +128,18 @@ class Pair(NamedTuple):
 def pairs(
     entries: Mapping[str, Any], config: XLNetConfig, task: Mapping[str, Any] | None
 ) -> list[Pair]:
-    """The weights of both sides, the word embedding first.
+    """All weights of a model on both sides, the word embedding first.
 
     Args:
       entries: of `config.json`, as of `config_json.read`.
       config: the architecture.
-      task: the section of our document, which names the output layer; None: only pretrained.
+      task: the section `task` of our `run.json`, with the name of the output layer in `head`; None:
+        only pretrained.
     """
-    class_name = entries["architectures"][0]
+    class_name = entries["architectures"][0]  # of one
     has_summary = class_name in SUMMED_UP and entries["summary_use_proj"]
     outputs = 1 if entries["problem_type"] == SCORE else len(entries["id2label"])
-    sizes = {
+    sizes = {  # of the letters of shapes
         "1": 1,
         "2": 2,
         "V": config.n_token,
@@ -149,10 +152,8 @@ def pairs(
         "C": outputs,
     }
     table = _NETWORK + (_SUMMARY if has_summary else "") + OUTPUT_LAYERS[class_name]
-    found = []
-    for line in table.split("\n"):
-        if not line:
-            continue
+    made = []
+    for line in filter(None, table.split("\n")):
         ours, theirs, letters, layout = line.split()
         if task:
             ours = ours.replace("<scope>", task["head"])
@@ -160,67 +161,79 @@ def pairs(
         if layout == "biases":
             layout = _STACKED if config.untie_r else _TIED
             shape = shape if config.untie_r else shape[1:]
-        if class_name == NETWORK:
+        if class_name == NETWORK:  # the other classes have the network as an attribute
             theirs = theirs.removeprefix("transformer.")
         names = [theirs]
         if "{i}" in theirs:
             names = [theirs.replace("{i}", str(i)) for i in range(config.n_layer)]
-        if "{i}" in ours:
+        if "{i}" in ours:  # a variable here for each tensor there
             for i, name in enumerate(names):
-                found.append(Pair(ours.replace("{i}", str(i)), [name], shape, layout))
+                made.append(Pair(ours.replace("{i}", str(i)), [name], shape, layout))
         else:
-            found.append(Pair(ours, names, shape, layout))
-    return found
+            made.append(Pair(ours, names, shape, layout))
+    return made
 
 
 def to_ours(
     tensors: Mapping[str, np.ndarray], wanted: Sequence[Pair], source: str
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    """(our variables, their names without a counterpart) from the tensors of `source`."""
-    weights, left_over = {}, set(tensors)
+    """Converts their tensors to our variables.
+
+    Args:
+      tensors: theirs, by name.
+      wanted: as of `pairs`.
+      source: the folder of the tensors, for errors.
+
+    Returns:
+      our variables by name; the sorted names of the tensors that no pair has.
+    """
+    variables, left_over = {}, set(tensors)
     for pair in wanted:
-        parts = []
+        of_layers = []  # or a single one
         for name in pair.theirs:
-            parts.append(_taken(tensors, name, pair.their_shape, source))
+            of_layers.append(_array_of(tensors, name, pair.their_shape, source))
         left_over -= set(pair.theirs)
-        weights[pair.ours] = parts[0]
+        first = of_layers[0]
+        variables[pair.ours] = first
         if pair.layout == _STACKED:
-            weights[pair.ours] = np.stack(parts)
+            variables[pair.ours] = np.stack(of_layers)
         elif pair.layout == _TRANSPOSED:
-            weights[pair.ours] = np.ascontiguousarray(parts[0].T)
-        elif not all(np.array_equal(part, parts[0]) for part in parts):  # tied
+            variables[pair.ours] = np.ascontiguousarray(first.T)
+        elif not all(np.array_equal(tensor, first) for tensor in of_layers):  # tied
             where = f"{source}: {pair.theirs[0]}"
             raise wrong(where, "another one in each layer", "untie_r true")
-    # Tensors without a counterpart are reported, except for a copy of the embedding.
+    # A copy of the embedding, which is the output layer of a language model, is not left over.
     if _TIED_OUTPUT in left_over:
-        embedding = wanted[0].theirs[0]  # `pairs` has the word embedding first
+        (embedding,) = wanted[0].theirs  # `pairs` has the word embedding first
         if not np.array_equal(tensors[_TIED_OUTPUT], tensors[embedding]):
             where = f"{source}: {_TIED_OUTPUT}"
             raise wrong(where, "an output embedding of its own", embedding)
         left_over.remove(_TIED_OUTPUT)
-    return weights, sorted(left_over)
+    return variables, sorted(left_over)
 
 
 def to_theirs(
-    weights: Mapping[str, np.ndarray], wanted: Iterable[Pair], source: str
+    variables: Mapping[str, np.ndarray], wanted: Iterable[Pair], source: str
 ) -> dict[str, np.ndarray]:
-    """Their tensors from our variables, which `source` has, for errors."""
+    """Their tensors by name from our variables by name. wanted: as of `pairs`; source: the
+    checkpoint of the variables, for errors."""
     tensors = {}
     for pair in wanted:
-        value = _taken(weights, pair.ours, pair.shape, source)
-        # There is one tensor for each layer, or a single one.
-        for i, name in enumerate(pair.theirs):
-            part = value.T if pair.layout == _TRANSPOSED else value
-            tensors[name] = np.ascontiguousarray(
-                value[i] if pair.layout == _STACKED else part
-            )
+        variable = _array_of(variables, pair.ours, pair.shape, source)
+        for i, name in enumerate(pair.theirs):  # of each layer, or a single one
+            tensor = variable
+            if pair.layout == _TRANSPOSED:
+                tensor = variable.T
+            elif pair.layout == _STACKED:
+                tensor = variable[i]
+            tensors[name] = np.ascontiguousarray(tensor)
     return tensors
 
 
-def _taken(
+def _array_of(
     arrays: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...], source: str
 ) -> np.ndarray:
-    """The array of this name; UserError, which names `source`, if there is none of this shape."""
+    """The array of a name; UserError, which names `source`, if there is none of this shape."""
     if name not in arrays:
         raise wrong(source, f"no weights {name}", "them")
     found = arrays[name].shape
@@ -233,9 +246,10 @@ WEIGHTS_NAME = "model.safetensors"
 
 
 def read_folder(folder: str) -> dict[str, np.ndarray]:
-    """The weights of a folder: float32 arrays by name, converted exactly from narrower types.
+    """The weights of a folder of theirs: float32 arrays by name, converted exactly from narrower
+    types.
 
-    Integers, such as numbers of positions, are no weights and left out. Pickles, which may run
+    Integers, such as indices of positions, are not weights and left out. Pickles, which may run
     code, are never opened.
 
     Raises:
@@ -249,7 +263,7 @@ def read_folder(folder: str) -> dict[str, np.ndarray]:
         raise wrong(path, f"a damaged file: {e}", "one of safetensors") from None
     weights = {}
     for name, tensor in tensors.items():
-        # of NumPy's kinds: bfloat16 is none of its own
+        # NumPy's kinds of types: "f" floats, "V" types of others, here bfloat16.
         if tensor.dtype.kind not in "fV":
             continue
         weights[name] = tensor.astype(np.float32)
@@ -261,5 +275,6 @@ def read_folder(folder: str) -> dict[str, np.ndarray]:
 
 def write_file(path: str, tensors: Mapping[str, np.ndarray]) -> None:
     """Writes float32 arrays as a file of safetensors, complete or not at all."""
+    metadata = {"format": "pt"}  # PyTorch, as that library writes
     with files.writing(path) as f:
-        f.write(save(dict(tensors), {"format": "pt"}))
+        f.write(save(dict(tensors), metadata))
