@@ -2,6 +2,7 @@
 
 They are the terms of both conversions: `read` checks theirs, `describe_ours` says in these terms
 what a checkpoint of ours is, and `describe_theirs` turns them into a document as `run.json`.
+"Theirs" and "there" mean that library, "ours" and "here" this one.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ NAME = "config.json"
 ONE_LABEL = "single_label_classification"
 MANY_LABELS = "multi_label_classification"
 
-# Our task types in their terms: (class, problem). The first one is that of their model.
+# Our task types in their terms: (class, problem type; None for classes that have none). A model of
+# theirs is of the first type that has its terms: "regression", never "ranking".
 _THEIRS = {
     "classification": (SEQUENCE, ONE_LABEL),
     "multi_label": (SEQUENCE, MANY_LABELS),
@@ -51,7 +53,7 @@ _THEIRS = {
     "tagging": (TOKENS, None),
     "spans": (SPANS, None),
 }
-_SCHEMES = ("bio2", "bioes", "bmes")
+_SCHEMES = ("bio2", "bioes", "bmes")  # of tags with prefixes
 
 _ACTIVATIONS = {  # theirs -> ours
     "relu": "relu",
@@ -63,10 +65,10 @@ _ACTIVATIONS = {  # theirs -> ours
 }
 _THEIR_ACTIVATION = {"relu": "relu", "gelu_erf": "gelu", "gelu": "gelu_new"}
 
-# Of the architecture, under the same name; n_token is their vocab_size.
+# Entries that have the same name here.
 _ARCHITECTURE = ("n_layer", "d_model", "n_head", "d_head", "d_inner", "untie_r")
-_BEAMS = ("start_n_top", "end_n_top")  # of questions: options of our task
-_SHARED = ("clamp_len", "mem_len", "same_length")  # settings here under the same name
+_BEAMS = ("start_n_top", "end_n_top")  # options of the task type of questions
+_SETTINGS = ("clamp_len", "mem_len", "same_length")  # settings of a run
 
 # The entries, with that library's values of what a file leaves out.
 DEFAULTS: Mapping[str, Any] = {
@@ -96,43 +98,46 @@ DEFAULTS: Mapping[str, Any] = {
 }
 
 
-def read(given: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """All entries of `DEFAULTS`; refuses what is not an XLNet, or cannot be computed here."""
-    values = {name: given.get(name, default) for name, default in DEFAULTS.items()}
-    classes = values["architectures"]
+def read(document: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The entries of `DEFAULTS` from a `config.json`, which may leave some out. Raises UserError
+    for a model that is not an XLNet, or cannot be computed here. path: of the document, for
+    errors."""
+    entries = {name: document.get(name, default) for name, default in DEFAULTS.items()}
+    classes = entries["architectures"]
     if classes not in [[name] for name in OUTPUT_LAYERS]:
         expected = f"one of {', '.join(OUTPUT_LAYERS)}"
         raise wrong(f"{path}: architectures", repr(classes), expected)
-    name, labels = classes[0], values["id2label"]
+    class_name, labels = classes[0], entries["id2label"]
+    # The values of an entry with which a model can be computed here.
     allowed: dict[str, tuple] = {"model_type": ("xlnet",), "layer_norm_eps": (1e-12,)}
     allowed["ff_activation"] = tuple(_ACTIVATIONS)
-    if name not in (NETWORK, LM):
+    if class_name not in (NETWORK, LM):  # fine-tuned
         allowed.update(attn_type=("bi",), bi_data=(False,), same_length=(False,))
         if not _are_names(labels):
             expected = "a name of its own for each of 0, 1, ..."
             raise wrong(f"{path}: id2label", repr(labels), expected)
-    if name == SEQUENCE:
+    if class_name == SEQUENCE:
         # Without a problem type, that library takes one label for scores.
         by_count = SCORE if len(labels) == 1 else ONE_LABEL
-        values["problem_type"] = values["problem_type"] or by_count
+        entries["problem_type"] = entries["problem_type"] or by_count
         allowed["problem_type"] = (ONE_LABEL, MANY_LABELS, SCORE)
     else:
-        values["problem_type"] = None
-    if name in SUMMED_UP:
+        entries["problem_type"] = None
+    if class_name in SUMMED_UP:
         # With a projection the vector goes through tanh, without one it stays as it is: older
         # files have null there.
-        has_projection = values["summary_use_proj"]
-        values["summary_activation"] = values["summary_activation"] or ""
+        has_projection = entries["summary_use_proj"]
+        entries["summary_activation"] = entries["summary_activation"] or ""
         allowed["summary_activation"] = ("tanh",) if has_projection else ("",)
         allowed["summary_type"] = ("last", "first", "mean")
-    for entry, choices in allowed.items():
-        if values[entry] not in choices:
-            raise wrong(f"{path}: {entry}", repr(values[entry]), f"one of {choices}")
-    return values
+    for name, values in allowed.items():
+        if entries[name] not in values:
+            raise wrong(f"{path}: {name}", repr(entries[name]), f"one of {values}")
+    return entries
 
 
 def _are_names(labels: Any) -> bool:
-    """Whether there is a name of its own for each of "0", "1", ..."""
+    """Whether labels are a dict with a name of its own for each of "0", "1", ..., and no others."""
     try:
         names = [labels[str(id)] for id in range(len(labels))]
     except (TypeError, KeyError):
@@ -141,14 +146,15 @@ def _are_names(labels: Any) -> bool:
     return are_texts and len(set(names)) == len(names) > 0
 
 
-def architecture(values: Mapping[str, Any], path: str) -> XLNetConfig:
-    """The architecture of their entries."""
-    sizes = {name: values[name] for name in _ARCHITECTURE}
+def architecture(entries: Mapping[str, Any], path: str) -> XLNetConfig:
+    """The architecture that the entries, as of `read`, describe; raises UserError, which names the
+    `config.json` at `path`."""
+    sizes = {name: entries[name] for name in _ARCHITECTURE}
     try:
         sizes["d_head"] = sizes["d_head"] or sizes["d_model"] // sizes["n_head"]
         return XLNetConfig(
-            ff_activation=_ACTIVATIONS[values["ff_activation"]],
-            n_token=values["vocab_size"],
+            ff_activation=_ACTIVATIONS[entries["ff_activation"]],
+            n_token=entries["vocab_size"],
             **sizes,
         )
     except (UserError, TypeError, ZeroDivisionError) as e:
@@ -161,17 +167,18 @@ def describe_theirs(
     columns: Mapping[str, Any],
     max_seq_length: int,
 ) -> RunDocument:
-    """The document of their model.
+    """The document of their model, as a run here would have written it.
 
     Args:
       entries: as of `read`.
-      tokenizer: its vocabulary.
-      columns: of the files to predict, as of `ClassifierSettings`.
+      tokenizer: of the model.
+      columns: `text_b_column` and `choice_columns` of `ClassifierSettings` for the files to
+        predict, as flags give them, or some of these; read for models of `SUMMED_UP` alone.
       max_seq_length: of a text [tokens].
     """
     theirs = (entries["architectures"][0], entries["problem_type"])
-    kinds = [kind for kind, each in _THEIRS.items() if each == theirs]
-    if not kinds:  # it is only pretrained
+    kinds = [kind for kind, terms in _THEIRS.items() if terms == theirs]
+    if not kinds:  # the network or a language model
         settings_of_run = {"clamp_len": entries["clamp_len"]}
         if entries["attn_type"] == "uni":
             settings_of_run["objective"] = "causal"
@@ -179,10 +186,12 @@ def describe_theirs(
             settings_of_run.update(same_length=True, mem_len=entries["mem_len"])
         text = run_document.text_of(tokenizer)
         return RunDocument(path="", program=None, resolved=settings_of_run, text=text)
-    kind, names = kinds[0], entries["id2label"]
-    labels: Sequence[str] = [names[str(id)] for id in range(len(names))]
+
+    # The settings with which our program would train the model, and its labels and the options of
+    # its task type as reading the train file would determine them.
+    kind, label_of = kinds[0], entries["id2label"]
+    labels: Sequence[str] = [label_of[str(id)] for id in range(len(label_of))]
     options: dict[str, Any] = {}
-    # The settings with which our program would train the model.
     settings: FineTuningSettings
     common: dict[str, Any] = {"model_dir": "", "max_seq_length": max_seq_length}
     if kind == "tagging":
@@ -198,7 +207,7 @@ def describe_theirs(
             if not choices:
                 raise wrong("choice_columns", "nothing", "the columns of the answers")
             # The labels of the model if it has one for each column; else numbers from 0 on.
-            if names == DEFAULTS["id2label"] or len(labels) != len(choices):
+            if label_of == DEFAULTS["id2label"] or len(labels) != len(choices):
                 labels = [str(number) for number in range(len(choices))]
         settings = ClassifierSettings(
             is_regression=kind == "regression",
@@ -219,7 +228,8 @@ def describe_theirs(
 
 
 def _scheme(tags: Sequence[str]) -> str:
-    """The scheme of `TaggerSettings` whose tags these are, "plain" if they are of none."""
+    """The scheme, as of `TaggerSettings`, that has these tags and no others for their labels;
+    "plain" if none has."""
     for scheme in _SCHEMES:
         if set(sentences.all_tags(tags, scheme)) == set(tags):
             return scheme
@@ -229,7 +239,8 @@ def _scheme(tags: Sequence[str]) -> str:
 def describe_ours(
     run: RunDocument, config: XLNetConfig, has_lm: bool
 ) -> dict[str, Any]:
-    """The entries of a checkpoint of ours; refuses what that library cannot compute.
+    """The entries for a checkpoint of ours, with `label2id`; raises UserError for a model that that
+    library cannot compute.
 
     Args:
       run: its document.
@@ -250,38 +261,39 @@ def describe_ours(
     )
     for name in _ARCHITECTURE:
         entries[name] = getattr(config, name)
-    for name in _SHARED:
+    for name in _SETTINGS:
         if name in run.resolved:
             entries[name] = run.resolved[name]
-    # One direction is an attention type there.
+    # The objective here is an attention type there.
     if run.resolved.get("objective") == "causal":
         entries["attn_type"] = "uni"
     if run.task:
-        entries.update(_of_task(run.task, run.path))
-    entries = read(entries, run.path)
-    entries["label2id"] = {name: int(id) for id, name in entries["id2label"].items()}
+        entries.update(_entries_of_task(run.task, run.path))
+    entries = read(entries, run.path)  # checks them
+    label_of = entries["id2label"]
+    entries["label2id"] = {label: int(id) for id, label in label_of.items()}
     return entries
 
 
-def _of_task(stored: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """The entries by the section `task` of a document."""
+def _entries_of_task(stored: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The entries that depend on the task, from the section `task` of the document at `path`."""
     kind, labels = stored["kind"], stored["labels"]
     if kind not in _THEIRS:
         raise wrong(f"{path}: kind", repr(kind), f"one of {', '.join(_THEIRS)}")
-    name, problem = _THEIRS[kind]
+    class_name, problem_type = _THEIRS[kind]
     has_projection = stored["use_summ_proj"]
     entries: dict[str, Any] = {
-        "architectures": [name],
-        "problem_type": problem,
+        "architectures": [class_name],
+        "problem_type": problem_type,
         "summary_type": stored["summary_type"],
         "summary_use_proj": has_projection,
         # That library refuses null, and takes "" as no function.
         "summary_activation": "tanh" if has_projection else "",
     }
-    # that library counts outputs by labels, also of scores
-    if problem == SCORE:
+    # That library counts outputs by labels, also the one of scores.
+    if problem_type == SCORE:
         labels = ("LABEL_0",)
-    if labels:
+    if labels:  # questions have none
         entries["id2label"] = {str(id): label for id, label in enumerate(labels)}
     for name in _BEAMS:
         if name in stored["kind_options"]:

@@ -1,4 +1,5 @@
-"""Converts a folder of Hugging Face's library to a checkpoint of ours, and back."""
+"""Converts a folder of Hugging Face's library to a checkpoint of ours, and back. "Ours" and "here"
+mean this library, "theirs" and "there" that one."""
 
 from __future__ import annotations
 
@@ -33,10 +34,17 @@ def from_huggingface(
     columns: Mapping[str, Any],
     spiece_model_file: str | None = None,
 ) -> None:
-    """Converts the folder `source` to the directory `target`, which must be new or empty.
+    """Converts a folder of theirs to a directory of ours.
 
-    A fine-tuned model becomes a model directory, ready to predict, for files with `columns`, fields
-    of `ClassifierSettings`. Any other model becomes weights to start from, like the released ones.
+    A fine-tuned model becomes a model directory, ready to predict. Any other model becomes weights
+    to start from, like the released ones.
+
+    Args:
+      source: the folder.
+      target: the directory, which must be new or empty.
+      columns: `text_b_column` and `choice_columns` of `ClassifierSettings`, those of the files to
+        predict, or some of these.
+      spiece_model_file: the vocabulary; None: that of the folder.
     """
     path = os.path.join(source, config_json.NAME)
     entries = config_json.read(files.read_json(path, "config"), path)
@@ -46,27 +54,31 @@ def from_huggingface(
     document = config_json.describe_theirs(entries, tokenizer, columns, length)
     pairs = weights.pairs(entries, config, document.task)
     tensors = weights.read_folder(source)
-    ours, left_over = weights.to_ours(tensors, pairs, source)
+    variables, left_over = weights.to_ours(tensors, pairs, source)
     with files.new_directory(target) as directory:
         run_document.write(directory, document, config, tokenizer)
         # Weights to start from have no step, as the released ones. A model directory has step 0.
         name = RELEASED_NAME
         if document.task:
             name = "model.ckpt-0"
-            ours["global_step"] = np.array(0, np.int64)
-        checkpoint.write_arrays(os.path.join(directory, name), ours)
+            variables["global_step"] = np.array(0, np.int64)
+        checkpoint.write_arrays(os.path.join(directory, name), variables)
         checkpoint.write_state_file(directory)
-    _say(source, target, entries, tensors, left_over)
+    _log_conversion(source, target, entries, tensors, left_over)
 
 
 def to_huggingface(
     source: str, target: str, spiece_model_file: str | None = None
 ) -> None:
-    """Converts a checkpoint of ours to the folder `target`, which must be new or empty.
+    """Converts a checkpoint of ours to a folder of theirs.
 
-    `source` is a prefix or a directory; of a model directory the best checkpoint is taken, if it
-    has one.
+    Args:
+      source: the checkpoint's prefix, or a directory; of a model directory the best checkpoint is
+        taken, if it has one.
+      target: the folder, which must be new or empty.
+      spiece_model_file: the vocabulary; None: that next to the checkpoint.
     """
+    # None: not a directory with checkpoints
     best = best_checkpoint.best_or_newest(source)
     prefix = best or checkpoint.resolve(source, "input")
     directory = os.path.dirname(prefix)
@@ -77,41 +89,47 @@ def to_huggingface(
     run_document.check_vocabulary(directory, tokenizer, "input")
     _check_size(tokenizer, config)
     # What the checkpoint is, in their terms, and its weights by their names.
-    ours = checkpoint.read_weights(prefix)
-    run = run_document.read(directory) or RunDocument("", None, {})
-    entries = config_json.describe_ours(run, config, weights.LM_BIAS in ours)
+    variables = checkpoint.read_weights(prefix)
+    # Released checkpoints have no document.
+    run = run_document.read(directory) or RunDocument(
+        path="", program=None, resolved={}
+    )
+    has_lm = weights.LM_BIAS in variables
+    entries = config_json.describe_ours(run, config, has_lm)
     pairs = weights.pairs(entries, config, run.task)
     # Fine-tuned models have no mask embedding, and that library expects one.
     no_mask = np.zeros([1, 1, config.d_model], np.float32)
-    ours.setdefault(weights.MASK_EMBEDDING, no_mask)
-    tensors = weights.to_theirs(ours, pairs, prefix)
+    variables.setdefault(weights.MASK_EMBEDDING, no_mask)
+    tensors = weights.to_theirs(variables, pairs, prefix)
     with files.new_directory(target) as folder:
         length = run.resolved.get("max_seq_length")
-        entries.update(tokenizer_files.write(folder, tokenizer, length))
-        entries["dtype"] = "float32"
+        ids = tokenizer_files.write(folder, tokenizer, length)
+        entries.update(ids, dtype="float32")
         files.write_json(os.path.join(folder, config_json.NAME), entries)
         weights.write_file(os.path.join(folder, weights.WEIGHTS_NAME), tensors)
-    left_over = set(ours) - {pair.ours for pair in pairs}
-    _say(prefix, target, entries, tensors, left_over)
+    left_over = set(variables) - {pair.ours for pair in pairs}
+    _log_conversion(prefix, target, entries, tensors, left_over)
 
 
 def _check_size(tokenizer: Tokenizer, config: XLNetConfig) -> None:
-    """Raises UserError where a vocabulary is not that of the embedding."""
+    """Raises UserError unless the vocabulary has a piece for each row of the word embedding."""
     if tokenizer.vocab_size != config.n_token:
         found = f"{tokenizer.vocab_size} pieces"
         expected = f"{config.n_token}, the rows of the embedding"
         raise wrong(tokenizer.path, found, expected)
 
 
-def _say(
+def _log_conversion(
     source: str,
     target: str,
     entries: Mapping[str, Any],
     tensors: Mapping[str, np.ndarray],
     left_over: Collection[str],
 ) -> None:
-    """Logs what was converted, and the names of weights that have no counterpart."""
-    count = sum(array.size for array in tensors.values())
+    """Logs what was converted: their class and number of parameters, as of the `entries` and
+    `tensors` of their side; warns of the weights of the source that have no counterpart, which
+    `left_over` names."""
+    count = sum(tensor.size for tensor in tensors.values())
     name = entries["architectures"][0]
     _log.info("%s -> %s, %s: %s parameters", source, target, name, f"{count:,}")
     if left_over:
