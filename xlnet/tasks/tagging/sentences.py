@@ -219,8 +219,8 @@ def tagged(
     """
     num_words = len(sentence.words)
     labels = sentence.cells.get(key)  # entities or tags
-    is_list = isinstance(labels, list)
-    if not is_list or not sentence.text and len(labels) != num_words:
+    # A text may have any number of entities.
+    if not isinstance(labels, list) or (not sentence.text and len(labels) != num_words):
         of_words = f"a tag for each of {num_words} words"
         expected = "entities" if sentence.text else of_words
         found = f"{json.dumps(labels):.200} in '{key}'"
