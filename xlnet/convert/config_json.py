@@ -53,7 +53,6 @@ _THEIRS = {
     "tagging": (TOKENS, None),
     "spans": (SPANS, None),
 }
-_SCHEMES = ("bio2", "bioes", "bmes")  # of tags with prefixes
 
 _ACTIVATIONS = {  # theirs -> ours
     "relu": "relu",
@@ -140,7 +139,7 @@ def _are_names(labels: Any) -> bool:
     """Whether labels are a dict with a name of its own for each of "0", "1", ..., and no others."""
     try:
         names = [labels[str(id)] for id in range(len(labels))]
-    except (TypeError, KeyError):
+    except (TypeError, KeyError):  # no dict, or one with other keys
         return False
     are_texts = all(isinstance(name, str) for name in names)
     return are_texts and len(set(names)) == len(names) > 0
@@ -230,7 +229,7 @@ def describe_theirs(
 def _scheme(tags: Sequence[str]) -> str:
     """The scheme, as of `TaggerSettings`, that has these tags and no others for their labels;
     "plain" if none has."""
-    for scheme in _SCHEMES:
+    for scheme in sentences.PREFIXES:
         if set(sentences.all_tags(tags, scheme)) == set(tags):
             return scheme
     return sentences.PLAIN

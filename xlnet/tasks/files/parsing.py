@@ -86,9 +86,7 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence
     # Digests are spread evenly over [0, 2^64).
     dev = {digest for digest in digests if digest < share * 2**64}
     # In the order of labels, as the order of rows must not matter.
-    divisible = [
-        digests_of[label] for label in sorted(digests_of) if len(digests_of[label]) > 1
-    ]
+    divisible = [texts for _, texts in sorted(digests_of.items()) if len(texts) > 1]
     for of_label in divisible:
         if not of_label & dev:
             dev.add(min(of_label))
@@ -96,11 +94,8 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence
     for of_label in divisible:
         if of_label <= dev:
             dev.remove(max(of_label))
-    train_rows: list[Row] = []
-    dev_rows: list[Row] = []
-    for row, digest in zip(rows, digests):
-        side = dev_rows if digest in dev else train_rows
-        side.append(row)
+    train_rows = [row for row, digest in zip(rows, digests) if digest not in dev]
+    dev_rows = [row for row, digest in zip(rows, digests) if digest in dev]
     return train_rows, dev_rows
 
 
@@ -136,8 +131,8 @@ def read_to_predict(task: TableReader, path: str) -> Sequence[Row]:
 
 
 def _report(path: str, errors: list[str], are_skipped: bool) -> None:
-    """Logs the first `LISTED` errors of a file; then raises UserError with the first one, unless
-    the rows that have them are skipped."""
+    """Raises UserError with the first error of a file, and logs the first `LISTED` if there are
+    more; or, if the rows that have errors are skipped, only warns of them."""
     listed = "\n  ".join(["", *errors[:LISTED]])
     if are_skipped:
         _log.warning("note: %s: %d rows skipped%s", path, len(errors), listed)

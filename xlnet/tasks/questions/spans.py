@@ -437,11 +437,10 @@ class Spans(Task):
                 scores = [span.start_log_prob + span.end_log_prob for span in best]
                 for i, probability in enumerate(special.softmax(scores).tolist()):
                     best[i] = best[i]._replace(probability=probability)
-            answer = Answer("", None, None, tuple(best), null)
+            text, start, end = "", None, None
             if best and null <= threshold:
                 text, start, end, *_ = best[0]
-                answer = answer._replace(text=text, start=start, end=end)
-            results.append(answer)
+            results.append(Answer(text, start, end, tuple(best), null))
         return results
 
     def prediction_files(

@@ -51,7 +51,7 @@ OUTSIDE = "O"
 PLAIN = "plain"
 
 # Prefixes of a scheme: of the first word of several, inner ones, the last one, the only one.
-_PREFIXES = {"bio2": "BIIB", "bioes": "BIES", "bmes": "BMES"}
+PREFIXES = {"bio2": "BIIB", "bioes": "BIES", "bmes": "BMES"}
 _BEGIN, _END = "BSU", "ELSU"  # prefixes at which an entity begins, ends in any scheme
 # A prefix may be alone. The tags of nested entities, B-LOC|B-ORG, are refused; other bars within a
 # label are characters of it.
@@ -214,7 +214,7 @@ def tagged(
       scheme: of the tags that are returned.
 
     Returns:
-      the sentence with `entities`, and with the tags that were read in this scheme in its object;
+      the sentence with `entities`, and in its object with the tags, if it has tags, in this scheme;
       its W tags.
     """
     num_words = len(sentence.words)
@@ -225,20 +225,19 @@ def tagged(
         expected = "entities" if sentence.text else of_words
         found = f"{json.dumps(labels):.200} in '{key}'"
         raise ValueError(f"found {found}, expected a list, {expected}; --label_column")
-    cells = sentence.cells
-    if sentence.text:
-        entities, in_words = _entities_of_text(sentence, labels)
-        tags = tags_of(in_words, num_words, scheme)
-    else:
+    if not sentence.text:
         entities = spans(labels, scheme)
         tags = tags_of(entities, num_words, scheme)
-        cells = {**cells, key: tags}
+        cells = {**sentence.cells, key: tags}
+        return sentence._replace(cells=cells, entities=entities), tags
+    entities, in_words = _entities_of_text(sentence, labels)
+    tags = tags_of(in_words, num_words, scheme)
     if scheme == PLAIN:  # each word of an entity of several is an entity of its own
         entities = []
-        for first, end_word, label in spans(tags, scheme):
-            start, end, _ = sentence.span_of_words(first, end_word)
-            entities.append((start, end, label))
-    return sentence._replace(cells=cells, entities=entities), tags
+        for (start, end), tag in zip(sentence.offsets, tags):
+            if tag != OUTSIDE:
+                entities.append((start, end, tag))
+    return sentence._replace(entities=entities), tags
 
 
 def _entities_of_text(
@@ -325,7 +324,7 @@ def tags_of(entities: Iterable[TagSpan], length: int, scheme: str) -> tuple[str,
         if scheme == PLAIN:
             tags[start:end] = [label] * (end - start)
             continue
-        first, inside, last, only = tuple(_PREFIXES[scheme])
+        first, inside, last, only = tuple(PREFIXES[scheme])
         middle = max(end - start - 2, 0) * inside
         prefixes = only if end - start == 1 else first + middle + last
         for i, prefix in enumerate(prefixes, start):
@@ -341,7 +340,7 @@ def all_tags(tags: Iterable[str], scheme: str) -> tuple[str, ...]:
     of_scheme = [OUTSIDE]
     labels = {tag.partition("-")[2] for tag in tags if tag != OUTSIDE}
     for label in sorted(labels):
-        for prefix in dict.fromkeys(_PREFIXES[scheme]):  # each prefix once
+        for prefix in dict.fromkeys(PREFIXES[scheme]):  # each prefix once
             of_scheme.append(_tag_of(prefix, label))
     return tuple(of_scheme)
 
