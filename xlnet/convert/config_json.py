@@ -181,6 +181,7 @@ def describe_theirs(
         settings_of_run = {"clamp_len": entries["clamp_len"]}
         if entries["attn_type"] == "uni":
             settings_of_run["objective"] = "causal"
+        # The length that all positions see is that of the memory.
         if entries["same_length"] and entries["mem_len"]:
             settings_of_run.update(same_length=True, mem_len=entries["mem_len"])
         text = run_document.text_of(tokenizer)

@@ -137,7 +137,7 @@ def lines(path: str, what: str, encoding: str | None = None) -> Iterator[str]:
 def _read_table(path: str, form: Form, content: Iterator[str]) -> Records:
     """Yields the records of a table, {} for a blank line after the header. Its columns have the
     names of the form; or else of the header, the first line that is not blank; or, without a
-    header, of the numbers "1", "2", ..."""
+    header, of the numbers "1", "2", ... form: one of `DELIMITERS`."""
     delimiter = form.delimiter or DELIMITERS[str(form.name)]
     is_plain = form.quoting == "none" or form.name == "text" or delimiter == _BLANKS
     # (number of the line, cells) of each row
@@ -186,9 +186,9 @@ def _quoted_rows(
     """Yields (the number of its first line, its cells) of each row of a table, in which a cell may
     be in quotation marks and then have several lines."""
     csv.field_size_limit(LONGEST_CELL)  # by default 128 KiB
-    mark = re.escape(delimiter)
-    cell = rf'(?:"(?:[^"]|"")*"|[^"{mark}]*)'
-    row = re.compile(rf"{cell}(?:{mark}{cell})*[\r\n]*")
+    escaped = re.escape(delimiter)
+    cell = rf'(?:"(?:[^"]|"")*"|[^"{escaped}]*)'
+    row = re.compile(rf"{cell}(?:{escaped}{cell})*[\r\n]*")
     # The parser takes lines from `content`. `lines_again` has them for the checks of its rows.
     content, lines_again = itertools.tee(content)
     reader = csv.reader(content, delimiter=delimiter, strict=True)

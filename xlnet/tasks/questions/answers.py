@@ -68,14 +68,13 @@ def position_of(row: Row) -> tuple[int, int]:
         return -1, -1
     context, _ = row.pairs[0]
     text, gold_start = row.label[0].text.strip(), row.label[0].start
+    is_known = gold_start is not None and gold_start >= 0  # CMRC has -1 for unknown
     # Matches without a width, so that occurrences that overlap are all found.
     occurrences = re.finditer(f"(?={re.escape(text)})", context)
     starts = [match.start() for match in occurrences]
     if len(starts) == 1:
         start = starts[0]
-    elif (
-        starts and gold_start is not None and gold_start >= 0
-    ):  # CMRC has -1 for unknown
+    elif starts and is_known:
         start = min(starts, key=lambda start: abs(start - gold_start))
     else:
         return -1, -1

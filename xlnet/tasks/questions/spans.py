@@ -101,7 +101,7 @@ class Spans(Task):
         if listed is None:
             raise ValueError("no answers")
         if not isinstance(listed, list):
-            start = cells[-1] if len(cells) > 1 else None
+            start = cells[-1] if len(cells) > 1 else None  # None: not given
             only = {"text": listed, "answer_start": start}
             listed = [only] if forms.to_text(listed).strip() else []
         golds = []
@@ -228,9 +228,9 @@ class Spans(Task):
         cls_index = features["cls_index"]  # [B]
         # An answer is in the paragraph or, where there is none, at <cls>.
         position = nn.count_to(tf.shape(nn.sequence)[1], cls_index.dtype)  # [T]
-        is_behind = position >= features["paragraph_len"][:, None]  # [B,T]
+        is_after = position >= features["paragraph_len"][:, None]  # [B,T]
         is_not_cls = tf.not_equal(position, cls_index[:, None])
-        is_masked = tf.cast(is_behind & is_not_cls, tf.float32)
+        is_masked = tf.cast(is_after & is_not_cls, tf.float32)
         num_starts = None if is_training else self.options.start_n_top
         # Without labels the true start may be any position: only the loss reads the ends after it.
         true_start = features.get("start_positions", cls_index)
@@ -265,7 +265,7 @@ class Spans(Task):
             start = nn.dense(sequence, 1, "start_logits/dense")[..., 0]  # [B,T]
             start = _mask_logits(start, is_masked)
             outputs = {"start_log_probs": tf.nn.log_softmax(start)}
-            starts = true_start[:, None]
+            starts = true_start[:, None]  # [B,1]
             if num_starts:
                 # (values, indices), as below
                 best = tf.nn.top_k(outputs["start_log_probs"], num_starts)
@@ -345,9 +345,8 @@ class Spans(Task):
           outputs: as of `outputs`, arrays [m, ...] of windows in the order of their questions.
           windows: int [n], the number of windows of each question.
         """
-        # The spans of all windows of a question compete by the sum of both log probabilities, each
-        # normalized over its own window, as in the original. These are, for each allowed span, the
-        # indices of its window, of its start among S and of its end among E, in order of windows.
+        # The indices of each allowed span: of its window, its start of S and its end of E; sorted
+        # by window.
         window, start, end = np.nonzero(outputs["is_allowed"])
         columns = (
             outputs["char_start"][window, start],
@@ -364,8 +363,10 @@ class Spans(Task):
         lowest = np.minimum.reduceat(null_scores, first_window)
         null_probabilities = contract.finite(self, special.expit(lowest))
         joined = []
+        # The spans of all windows of a question compete by the sum of both log probabilities, each
+        # normalized over its own window, as in the original.
         for of_question, null in zip(of_questions, null_probabilities.tolist()):
-            log_probs = of_question[:, 2:].sum(axis=1)  # of start and end
+            log_probs = of_question[:, 2:].sum(axis=1)
             best_first = np.argsort(-log_probs, kind="stable")
             joined.append(BestSpans(of_question[best_first].tolist(), null))
         return joined
@@ -422,9 +423,8 @@ class Spans(Task):
         results = []
         for row, (spans, null) in zip(rows, values):
             context, _ = row.pairs[0]
-            span_of: dict[
-                str, Span
-            ] = {}  # of each text the best span, the best text first
+            # Of each text its best span, the best text first.
+            span_of: dict[str, Span] = {}
             for char_start, char_end, *log_probs in spans:
                 text = context[int(char_start) : int(char_end)].strip()
                 if text and len(span_of) < self.options.n_best_size:

@@ -291,8 +291,8 @@ def spans(tags: Sequence[str], scheme: str) -> list[TagSpan]:
     scheme: whether it is plain; tags with prefixes are read by one rule, whatever their scheme.
     """
     for tag in tags:
-        is_label = isinstance(tag, str) and tag != ""
-        if not is_label or scheme != PLAIN and not _TAG.fullmatch(tag):
+        is_text = isinstance(tag, str) and tag != ""
+        if not is_text or (scheme != PLAIN and not _TAG.fullmatch(tag)):
             expected = "O, or a prefix and a label, as in B-PER"
             raise ValueError(
                 f"found tag '{tag}', expected {expected}; --label_column, --scheme"
@@ -338,6 +338,7 @@ def all_tags(tags: Iterable[str], scheme: str) -> tuple[str, ...]:
     if scheme == PLAIN:
         return tuple(sorted(set(tags)))
     of_scheme = [OUTSIDE]
+    # What is after the prefix.
     labels = {tag.partition("-")[2] for tag in tags if tag != OUTSIDE}
     for label in sorted(labels):
         for prefix in dict.fromkeys(PREFIXES[scheme]):  # each prefix once
