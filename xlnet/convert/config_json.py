@@ -187,17 +187,13 @@ def describe_theirs(
         text = run_document.text_of(tokenizer)
         return RunDocument(path="", program=None, resolved=settings_of_run, text=text)
 
-    # The settings with which our program would train the model, and its labels and the options of
-    # its task type as reading the train file would determine them.
+    # The settings with which our program would train the model, and its labels.
     kind, label_of = kinds[0], entries["id2label"]
-    labels: Sequence[str] = [label_of[str(id)] for id in range(len(label_of))]
-    options: dict[str, Any] = {}
+    labels = [label_of[str(id)] for id in range(len(label_of))]
     settings: FineTuningSettings
     common: dict[str, Any] = {"model_dir": "", "max_seq_length": max_seq_length}
     if kind == "tagging":
-        scheme = _scheme(labels)
-        options = {"scheme": scheme, "is_spaced": True, "knows_spaces": True}
-        settings = TaggerSettings(scheme=scheme, **common)
+        settings = TaggerSettings(scheme=_scheme(labels), **common)
     elif kind == "spans":
         common.update((name, entries[name]) for name in _BEAMS)
         settings = SpanSettings(**common)
@@ -217,13 +213,9 @@ def describe_theirs(
             **common,
             **columns,
         )
-    # What `resolve_task` reads of the section `task`, as training here would have written it.
-    stored: dict[str, Any] = {
-        "labels": None if kind == "regression" else labels,
-        "kind_options": options,
-    }
     network = NetworkSettings(clamp_len=entries["clamp_len"])
-    task = known.resolve_task(settings, stored)
+    # As from the section `task` of a document. Types without labels do not read them.
+    task = known.resolve_task(settings, stored={"labels": labels})
     return task_settings.document_of(settings, network, task, tokenizer)
 
 
