@@ -152,15 +152,16 @@ def pairs(
         "C": outputs,
     }
     table = _NETWORK + (_SUMMARY if has_summary else "") + OUTPUT_LAYERS[class_name]
-    made = []
+    all_pairs = []
     for line in filter(None, table.split("\n")):
         ours, theirs, letters, layout = line.split()
         if task:
             ours = ours.replace("<scope>", task["head"])
         shape = tuple(sizes[letter] for letter in letters.split(","))
         if layout == "biases":
-            layout = _STACKED if config.untie_r else _TIED
-            shape = shape if config.untie_r else shape[1:]
+            layout = _STACKED
+            if not config.untie_r:  # [N,H], one for all layers
+                layout, shape = _TIED, shape[1:]
         if class_name == NETWORK:  # the other classes have the network as an attribute
             theirs = theirs.removeprefix("transformer.")
         names = [theirs]
@@ -168,10 +169,11 @@ def pairs(
             names = [theirs.replace("{i}", str(i)) for i in range(config.n_layer)]
         if "{i}" in ours:  # a variable here for each tensor there
             for i, name in enumerate(names):
-                made.append(Pair(ours.replace("{i}", str(i)), [name], shape, layout))
+                own = ours.replace("{i}", str(i))
+                all_pairs.append(Pair(own, [name], shape, layout))
         else:
-            made.append(Pair(ours, names, shape, layout))
-    return made
+            all_pairs.append(Pair(ours, names, shape, layout))
+    return all_pairs
 
 
 def to_ours(
@@ -199,7 +201,8 @@ def to_ours(
             variables[pair.ours] = np.stack(of_layers)
         elif pair.layout == _TRANSPOSED:
             variables[pair.ours] = np.ascontiguousarray(first.T)
-        elif not all(np.array_equal(tensor, first) for tensor in of_layers):  # tied
+        # `_TIED`, or "same" with a single tensor.
+        elif not all(np.array_equal(tensor, first) for tensor in of_layers):
             where = f"{source}: {pair.theirs[0]}"
             raise wrong(where, "another one in each layer", "untie_r true")
     # A copy of the embedding, which is the output layer of a language model, is not left over.

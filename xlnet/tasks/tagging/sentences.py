@@ -57,14 +57,9 @@ _BEGIN, _END = "BSU", "ELSU"  # prefixes at which an entity begins, ends in any 
 # label are characters of it.
 _TAG = re.compile(r"O|[BIESMLU](-(?!.*\|[BIESMLU]-).+)?")
 
-_DOCUMENT = "-DOCSTART-"
-_OBJECT_FORMS = (
-    "jsonl",
-    "ndjson",
-    "json",
-    "parquet",
-    "text",
-)  # an object for each sentence
+_DOCUMENT = "-DOCSTART-"  # the first cell of a line before each document of CoNLL 2003
+# Forms that have an object for each sentence.
+_OBJECT_FORMS = ("jsonl", "ndjson", "json", "parquet", "text")
 
 TagSpan = tuple[int, int, str]  # (start, end, label), in words or in characters
 
