@@ -181,17 +181,13 @@ def _object_of_lines(
     """The object of a sentence in columns: {"text": its words, "tags": their tags}, with the cells
     of any other column under its name. lines: the cells of each word. columns: as of `read`."""
     names = list(lines[0])
-    words_column = "".join(columns.text_a)
     tags_column = "".join(columns.label) or names[-1]
-    lists = {}
-    for column in names:
-        key = column
-        if column == words_column:
-            key = key_of(columns.text_a, "text")
-        elif column == tags_column:
-            key = key_of(columns.label, "tags")
-        lists[key] = [line[column] for line in lines]
-    return lists
+    # An only column has the words: they come last, and so replace the tags.
+    keys = {
+        tags_column: key_of(columns.label, "tags"),
+        "".join(columns.text_a): key_of(columns.text_a, "text"),
+    }
+    return {keys.get(name, name): [line[name] for line in lines] for name in names}
 
 
 # ---- the entities of a sentence
