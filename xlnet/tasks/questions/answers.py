@@ -21,7 +21,8 @@ from xlnet.tasks.task import Columns, Row
 
 
 class GoldAnswer(NamedTuple):
-    """A text, and the index of its first character in the context; None: not given."""
+    """The text of an answer, and the index of its first character in the context; None: not
+    given."""
 
     text: str
     start: int | None
@@ -41,6 +42,7 @@ def questions_of_article(columns: Columns, place: str, article: dict) -> Records
         for p, paragraph in enumerate(article["paragraphs"], 1):
             for q, question in enumerate(paragraph["qas"], 1):
                 answers = question.get("answers")
+                # [] says that there is no answer, None that the answers are not known.
                 if question.get("is_impossible"):  # its answers are only plausible ones
                     answers = []
                 elif answers == [] and question.get("is_impossible") is False:
@@ -93,7 +95,8 @@ def _words(text: str) -> list[str]:
 
 
 def _f1(common: int, predicted: int, true: int) -> float:
-    """F1, from the numbers of words of the prediction, of the answer, and of both."""
+    """F1, from the numbers of words that prediction and answer have in common, of the predicted
+    words, and of the true ones."""
     return 2 * common / (predicted + true) if common else 0.0
 
 
