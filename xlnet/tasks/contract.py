@@ -12,6 +12,11 @@ outputs; predictions, metrics, tables and files. A type is given to `xlnet.tasks
 | regression | a number | a score | squared error | the score | Pearson correlation |
 | multiple choice | one of C | C probabilities | softmax | the most probable one | accuracy |
 
+The label of a row is what its file says: a name, several, or a number. Its target is the label as
+numbers. The network's logits become values, such as probabilities, and these a decision: the
+predicted label in the form of a target. A row (`tasks.task.Row`) is an example; it has one record,
+a sequence of tokens, or several, one for each window of a long text.
+
 Build the output layer from `nn` (`model.heads.HeadBuilder`). Import TensorFlow in the functions
 that use it: files are read and checked without it.
 
@@ -46,40 +51,44 @@ from xlnet.tasks.files.parsing import TableReader
 from xlnet.tasks.metrics import Metric
 from xlnet.tasks.task import Choice, Label, Labels, Names, Row
 
-# Of a label's probability, where labels are independent or there are two.
+# The usual minimum probability of each label that a row has, if it may have several; and of the
+# second of two labels.
 THRESHOLD = 0.5
 LABELS_SHOWN = 20  # maximum number of labels that are named, and whose tables are shown
 
-# Options of the loss in training. class_weights: floats [L], weights of the rows by their label, or
-# of each of several labels that a row has; None: all 1.
+# Options of the loss in training. label_smoothing: the probability that is spread evenly over all
+# labels; 0: off. class_weights: floats [L], weights of the rows by their label, or of each of
+# several labels that a row has; None: all 1.
 LossOptions = collections.namedtuple(
     "LossOptions", "label_smoothing class_weights", defaults=(0.0, None)
 )
 
 # The predictions of a checkpoint for n rows. values: probabilities float32 [n,L], scores float32
-# [n], or what else the methods of the same type take. loss: the mean loss of the records of each
-# row, float32 [n].
+# [n], or what `Task.join` of another type returns. loss: the mean loss of the records of each row,
+# float32 [n].
 Predictions = collections.namedtuple("Predictions", "values loss")
 
 
 class Task(TableReader):
-    """A task of one type. A type has a name, what its labels mean, the loss and the metrics; and
-    where it differs in more, any other method.
+    """A task of one type. A type defines its name, what its labels mean, the loss and the metrics;
+    any other method may differ, too.
 
     Attributes:
       kind: the name of the type, in `run.json` and in `known.TASK_TYPES`.
-      measures: functions of (labels, decisions, values) to a float, called by their names.
-      default_metrics: those of own data; the first selects checkpoints. Higher is better.
-      activation: the function of `tf.nn` that makes values of logits; "": they are the logits.
+      measures: the metrics, functions of (targets, decisions, values) to a float; --metric takes
+        the names of the functions.
+      default_metrics: names of the metrics of a user's own files; the first selects checkpoints.
+        Higher is better.
+      activation: name of the function in `tf.nn` from logits to values; "": values are the logits.
       loss_options: whether the loss uses its `LossOptions`.
-      column: what predictions are called in their file.
+      column: the column of the predicted labels in the prediction file.
       has_labels: whether a task has a list of labels.
-      layer: what the output layer is called, "{}" in it being the task; "": after the type and the
-        task.
-      verb: the method of a loaded model that calls it.
+      layer: name of the output layer in a checkpoint, in which "{}" stands for the task's name; "":
+        `<kind>_<task>`.
+      verb: name of the method of a loaded model that predicts with it, such as `model.classify`.
       program: the program that trains it.
       padding: where the padding of a record is, and which features have a value per token, [T].
-      target_features: features for `loss` alone.
+      target_features: names of the features that only `loss` reads.
     """
 
     kind = ""
@@ -99,35 +108,41 @@ class Task(TableReader):
 
     def targets(self, rows: Sequence[Row]) -> Any:
         """The labels of rows as numbers, an array [n, ...] of int32 or float32: ids [n], 0 and 1
-        [n,L], scores [n]; 0 where a row has none. None: they are not numbers. The output layer has
-        L outputs, or one for a score."""
+        [n,L], scores [n]; 0 where a row has no label. None: labels of the type are not numbers. The
+        output layer has L outputs, or one for a score."""
         return None
 
     def decide(self, values: np.ndarray, threshold: float) -> Any:
-        """The predicted labels, in the form of `targets`. threshold: minimum probability of a label
-        of several, and of the second one of two."""
+        """The decisions, the predicted labels of n rows in the form of `targets`.
+
+        Args:
+          values: as `join` returns them.
+          threshold: minimum probability of each label, if a row may have several, or of the second
+            of two labels; other types ignore it.
+        """
         return values
 
     def label_of(self, decision: Any) -> Any:
-        """The label of a decision, in the form of `parse_label`."""
+        """The label of the decision for one row, in the form of `parse_label`; here of a score."""
         return float(decision)
 
     @property
     def label_shape(self) -> tuple[int, ...] | None:
-        """The shape of a row's label as numbers: () of an id or a score, (L,) of several; None: it
-        is not numbers."""
-        of_none = self.targets(())
-        return None if of_none is None else of_none.shape[1:]
+        """The shape of the target of one row: () of an id or a score, (L,) where it has L numbers;
+        None: the type has no targets."""
+        targets_of_no_rows = self.targets(())  # [0, ...]
+        return None if targets_of_no_rows is None else targets_of_no_rows.shape[1:]
 
     # -- files to records
 
     def from_train_file(self, path: str) -> Task:
-        """The task with what its train file determines: its labels, which are the columns of
-        several, or the names in one; numbers by size, others in alphabetical order."""
+        """The task with its labels: the names in the label column of its train file, numbers by
+        size, others in alphabetical order; or, where several columns have 0 or 1 for a label each,
+        the names of these columns."""
         columns = self.columns.label
-        if len(columns) > 1 and self.label_shape:
+        if len(columns) > 1 and self.label_shape:  # a number for each label
             return dataclasses.replace(self, labels=columns)
-        names = set(label_counts(self, self.read(path, True)))
+        names = set(label_counts(self, self.read(path, need_labels=True)))
         if len(names) < 2:
             found = f"a single label, '{names.pop()}'" if names else "no label"
             where = f"{path}: column '{columns[0]}'"
@@ -135,25 +150,31 @@ class Task(TableReader):
         return dataclasses.replace(self, labels=sorted_names(names))
 
     def files_of(self, path: str) -> Sequence[str]:
-        """The files that `read` reads for `path`."""
+        """The paths of all files that `read` reads for `path`; a type may add files next to
+        it."""
         return (path,)
 
     def training_rows(self, rows: Sequence[Row], seed: int) -> Sequence[Row]:
-        """The rows to train on, made of those of the train file. seed: of what is sampled."""
+        """The rows to train on, made of those of the train file. seed: for types that sample
+        them."""
         return rows
 
     def encode(
         self, rows: Sequence[Row], tokenizer: Any, layout: encoding.Layout
     ) -> tuple:
-        """Returns (dict of arrays [m, ...], one for each of the ids and of `features`; int [n], the
-        number of records of each row; its `encoding.TokenCounts`). They depend on the pairs, the
-        label and the source of a row alone, which fit into JSON."""
+        """The records of n rows. They depend on the `pairs`, `label` and `source` of a row alone:
+        record files are named after a hash of these, which fit into JSON.
+
+        Returns:
+          (dict of arrays [m, ...] by name: `encoding.IDS` and `features`; int [n], the number of
+          records of each row; `encoding.TokenCounts` of the rows).
+        """
         pairs = [row.pairs for row in rows]
         return encoding.arrays_of(pairs, self.targets(rows), tokenizer, layout)
 
     @property
     def texts(self) -> Names:
-        """The names of the texts of a served row."""
+        """The names of the texts of a row in a request to a server or an exported model."""
         names = ["text_a"]
         if self.columns.text_b:
             names.append("text_b")
@@ -165,38 +186,41 @@ class Task(TableReader):
     # [B, ...]
 
     def scope(self, name: str | None = None) -> str:
-        """The output layer's name in a checkpoint, such as "classification_mnli"; name: a user's,
+        """The output layer's name in a checkpoint, such as "classification_mnli". name: a user's,
         instead of the task's; None: not given."""
         layer = self.layer or self.kind + "_{}"
+        # A published task may be predicted with the layer of another: AX with that of MNLI.
         return layer.format(name or self.published.trained_as or self.name)
 
     def num_choices(self, is_training: bool) -> int:
-        """C, the number of texts of a record, which are separate inputs of the network. A ranking
-        trains on pairs of documents, and predicts them one by one."""
+        """C, the number of texts of a record, which are separate inputs of the network. It depends
+        on `is_training` in a ranking, which trains on pairs of documents, and predicts them one by
+        one."""
         return 1
 
-    def features(self, length: int) -> tuple:
-        """The `record_files.Feature`s besides the ids of a record of `length` tokens."""
-        of_none = self.targets(())
-        kind = "float" if of_none.dtype.kind == "f" else "int"
-        return (Feature("label_ids", of_none.shape[1:], kind),)
+    def features(self, length: int) -> tuple[Feature, ...]:
+        """The features of a record besides its ids: here the target, as `label_ids`. length: T, for
+        types with features that have a value per token."""
+        dtype = "float" if self.targets(()).dtype.kind == "f" else "int"
+        return (Feature("label_ids", self.label_shape, dtype),)
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
         """The logits [B,L], from `nn.summary()` [B*C,D]; of scores [B]. A subclass may use
         `nn.sequence` [B*C,T,D]."""
-        count = len(self.labels)
-        if self.label_shape:  # of labels that are several numbers a logit for each
+        count = len(self.labels)  # 0 of scores, which are one logit
+        if self.label_shape:  # a target of several numbers: a logit for each
             count = self.label_shape[0]
         logits = nn.dense(nn.summary(), count or 1, nn.scope + "/logit")
         return logits if count else logits[:, 0]
 
     def loss(self, nn: Any, logits: Any, features: dict, options: LossOptions) -> Any:
-        """The loss of each record, float32 [B]. options: those of training, or the defaults."""
+        """The loss of each record, float32 [B], with the target in `features`. options: those of
+        the training; the defaults in an evaluation."""
         raise NotImplementedError
 
     def outputs(self, nn: Any, logits: Any, features: dict) -> dict:
-        """The outputs in evaluation and prediction: dict of name to tensor [B, ...] of fixed
-        shape."""
+        """The outputs in evaluation and prediction: dict of name to tensor [B, ...], whose shape
+        but for B is the same in all batches; here `values`, [B,L] or [B]."""
         import tensorflow.compat.v1 as tf
 
         if self.activation:
@@ -204,29 +228,33 @@ class Task(TableReader):
         return {"values": logits}
 
     def join(self, outputs: dict, windows: np.ndarray) -> Any:
-        """The `values` of `Predictions` for n rows, from those of `outputs` for records: dict of
-        arrays [m, ...]; a UserError if one is not finite. windows: int [n], the number of records
-        of each row."""
-        # A head with other outputs overrides this.
+        """The `values` of `Predictions` for n rows: here the mean over the records of each row; a
+        UserError if one is not finite.
+
+        Args:
+          outputs: those of `outputs` for all m records, a dict of arrays [m, ...].
+          windows: int [n], the number of records of each row.
+        """
         return finite(self, mean_over_windows(outputs["values"], windows))
 
     def named_outputs(self, outputs: dict, threshold: float) -> dict:
         """The outputs of an exported model by readable names: a dict of tensors [B, ...].
 
         Args:
-          outputs: as of `outputs`.
-          threshold: as for `decide`.
+          outputs: what the method `outputs` returns.
+          threshold: as for `decide`, whose decisions these are, but in the graph.
         """
         import tensorflow.compat.v1 as tf
 
-        if self.label_shape is None:
+        if self.label_shape is None:  # the type has no targets, and outputs of its own
             return outputs
         names, values = self.probability_names, outputs["values"]
-        if not names:
+        if not names:  # scores
             return {self.column: values}
-        if self.label_shape:
+        if self.label_shape:  # [B,L]: several labels may be right
             return {"is_label": values >= threshold, "probabilities": values}
         ids = tf.argmax(values, axis=1)
+        # As `Classification.decide` chooses one of two.
         if len(names) == 2 and threshold != THRESHOLD:
             ids = tf.cast(values[:, 1] >= threshold, tf.int64)
         return {"label": tf.gather(tf.constant(names), ids), "probabilities": values}
@@ -235,30 +263,36 @@ class Task(TableReader):
 
     @functools.cached_property
     def metric_functions(self) -> Mapping[str, Metric]:
-        """The metrics of the task, by name. Those of a user are loaded once: a file may be edited
-        in a run."""
-        found = {}
-        for each in self.measures:
-            if each is not metrics.f1 or len(self.labels) == 2:
-                found[each.__name__] = each
-        for name, own in self.own_metrics.items():
-            found[name] = metrics.own(own)
-        return found
+        """The metrics of the task, by name. Those of a user are loaded once, as a file may be
+        edited during a run."""
+        functions = {}
+        for measure in self.measures:
+            # This F1 is that of the second label of two.
+            if measure is not metrics.f1 or len(self.labels) == 2:
+                functions[measure.__name__] = measure
+        for name, location in self.own_metrics.items():
+            functions[name] = metrics.own(location)
+        return functions
 
     @property
     def probability_names(self) -> Sequence[str]:
         """The names of `values` [n,L] in the prediction file; (): they are not probabilities."""
         names = self.labels
+        # The target of a row is an id, or has a number for each label. A user's type may have
+        # another number of outputs, which have no names.
         return names if self.label_shape in ((), (len(names),)) else ()
 
     @property
     def has_threshold(self) -> bool:
-        """Whether the `threshold` of `decide` and `results` has a meaning for the task."""
+        """Whether the `threshold` of `decide` and `results` has a meaning for the task: there are
+        two labels, or a row may have several."""
         count = len(self.probability_names)
         return count == 2 or count > 0 and bool(self.label_shape)
 
     def check_metric(self, name: str) -> None:
-        """Raises UserError unless the metric `name` can select checkpoints."""
+        """Raises UserError unless the metric `name`, as in --metric, can select checkpoints."""
+        # A user's function gets the same arguments as the `measures` of the type. A type without
+        # any computes its metrics in another way.
         takes_own = bool(self.measures)
         if takes_own and ":" in name:
             return
@@ -268,21 +302,22 @@ class Task(TableReader):
             raise wrong(f"metric of task {self.name}", name, expected, "--metric")
 
     def gold_labels(self, rows: Sequence[Row]) -> Any:
-        """The gold labels of rows: as numbers [n, ...], int32 or float32, 0 where a row has none;
-        the rows themselves where labels are not numbers."""
-        numbers = self.targets(rows)
-        return rows if numbers is None else numbers
+        """The gold labels of n rows as `evaluate` takes them: the `targets`, [n, ...]; the rows
+        themselves if the type has none."""
+        targets = self.targets(rows)
+        return rows if targets is None else targets
 
-    def evaluate(self, values: Any, gold_labels: Any, threshold: float) -> dict:
-        """Returns a dict of metric name to float, the task's main metric first; with `loss` if that
-        is not the mean loss of the records."""
+    def evaluate(
+        self, values: Any, gold_labels: Any, threshold: float
+    ) -> dict[str, float]:
+        """The metrics by name, the task's main metric first; also `loss` in a type whose loss is
+        not the mean loss of the records."""
         decisions = self.decide(values, threshold)
-        found = {}
+        result = {}
         for name in self.metrics:
-            found[name] = float(
-                self.metric_functions[name](gold_labels, decisions, values)
-            )
-        return found
+            measure = self.metric_functions[name]
+            result[name] = float(measure(gold_labels, decisions, values))
+        return result
 
     def label_table(
         self, values: Any, gold_labels: Any, threshold: float
@@ -294,8 +329,8 @@ class Task(TableReader):
         return metrics.report(self.probability_names, decisions, gold_labels)
 
     def counts_in_words(self, rows: Sequence[Row]) -> str:
-        """The commonest labels of the train file, for the banner of a training. A label of the
-        task that no row has counts 0."""
+        """The commonest labels of rows, for the lines at the start of a training: "a: 1,200, b: 7".
+        A label of the task that no row has counts 0."""
         counts = label_counts(self, rows)
         commonest = counts.most_common(LABELS_SHOWN)
         return ", ".join(f"{label}: {count:,}" for label, count in commonest)
@@ -303,16 +338,17 @@ class Task(TableReader):
     def predicted_labels(self, values: Any, threshold: float) -> list:
         """The predicted label of each row, as `parse_label` returns it."""
         decisions = self.decide(values, threshold)
-        return [self.label_of(each) for each in decisions]
+        return [self.label_of(decision) for decision in decisions]
 
     def text_of(self, label: Any) -> str:
-        """A label as text, "" if it is not known. Several have commas between, or are a list in
-        JSON if some name of the task has a comma."""
+        """A label as text. None, not known, is ""; a name is itself; a number has all digits of a
+        float32. Several, a tuple, have commas between, or are a list in JSON if some name of the
+        task has a comma."""
         if label is None or isinstance(label, str):
             return label or ""
         if not isinstance(label, tuple):
             return f"{label:.9g}"
-        texts = [self.text_of(each) for each in label]
+        texts = [self.text_of(name) for name in label]
         if any("," in name for name in self.labels):
             return json.dumps(texts, ensure_ascii=False)
         return ",".join(texts)
@@ -320,10 +356,13 @@ class Task(TableReader):
     def prediction_files(
         self, rows: Sequence[Row], values: Any, threshold: float
     ) -> dict[str, Iterable]:
-        """The files to write, the main one first, by the extension of their names: texts, cells or
-        objects of JSON, each a line. By default a table: the rows' names, predictions,
-        probabilities and, if some row has one, the gold labels."""
-        # Texts are made one at a time to save memory.
+        """The lines of the files to write, by the extension of their names, the main file first. A
+        line is a text with its end, a sequence of cells, or a dict for JSON.
+
+        Here one table: the rows' names, predictions, probabilities and, if some row has one, the
+        gold labels.
+        """
+        # Cells are made while they are written, to save memory.
         columns: dict[str, Iterable[str]] = {}
         if self.columns.query:
             columns["query"] = (row.query for row in rows)
@@ -334,33 +373,35 @@ class Task(TableReader):
             columns["p_" + name] = map("{:.9g}".format, column)
         if any(row.label is not None for row in rows):
             columns["gold"] = (self.text_of(row.label) for row in rows)
-        return {"tsv": itertools.chain([list(columns)], zip(*columns.values()))}
+        cells_of_rows = zip(*columns.values())
+        return {"tsv": itertools.chain([list(columns)], cells_of_rows)}
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float) -> list:
-        """The predictions for a call from Python, the same as in the prediction file: n plain
-        values, or tuples of `tasks.task`."""
+        """The predictions for a call from Python, the same as in the prediction file: for each row
+        its label alone, if there are no probabilities; or a `Choice`, `Labels` or `Label`."""
         labels = self.predicted_labels(values, threshold)
         if not self.probability_names:
             return labels
-        found: list[Any] = []
+        predictions: list[Any] = []
         for label, probabilities in zip(labels, values.tolist()):
-            of_all = dict(zip(self.probability_names, probabilities))
+            by_name = dict(zip(self.probability_names, probabilities))
             if self.columns.choices:
                 number = self.labels.index(label)
-                found.append(Choice(number, label, tuple(probabilities)))
-            elif self.label_shape:
-                found.append(Labels(label, of_all))
+                predictions.append(Choice(number, label, tuple(probabilities)))
+            elif self.label_shape:  # a number for each label: a row may have several
+                predictions.append(Labels(label, by_name))
             else:
-                found.append(Label(label, of_all[label], of_all))
-        return found
+                predictions.append(Label(label, by_name[label], by_name))
+        return predictions
 
 
 # ---- for the methods of all types
 
 
 def finite(task: Task, values: np.ndarray) -> np.ndarray:
-    """The predictions of n rows, [n, ...]; UserError if one is NaN or infinite."""
-    is_finite = np.isfinite(values).reshape(len(values), -1)
+    """Returns `values`, the predictions of n rows, [n, ...]; UserError if one is NaN or
+    infinite."""
+    is_finite = np.isfinite(values).reshape(len(values), -1)  # [n, numbers of a row]
     bad = np.count_nonzero(~is_finite.all(axis=1))
     if bad:
         found = f"{bad} of {len(values)} predictions that are not finite numbers"
@@ -369,23 +410,29 @@ def finite(task: Task, values: np.ndarray) -> np.ndarray:
 
 
 def mean_over_windows(values: np.ndarray, windows: np.ndarray) -> np.ndarray:
-    """The mean over the records of each row, float32 [n, ...]: of values [m, ...], windows int [n],
-    the number of records of each row."""
-    starts = np.cumsum(windows) - windows
+    """The mean over the records of each row, float32 [n, ...].
+
+    Args:
+      values: [m, ...], of the records, those of a row one after the other.
+      windows: int [n], the number of records of each row, at least 1.
+    """
+    starts = np.cumsum(windows) - windows  # the first record of each row
     sums = np.add.reduceat(values, starts, axis=0)
-    means = sums / windows.reshape([-1] + [1] * (values.ndim - 1))
+    means = sums / windows.reshape([-1] + [1] * (values.ndim - 1))  # [n,1,...]
     return means.astype(np.float32)
 
 
 def sorted_names(names: Collection[str]) -> Names:
     """Numbers by size, such as -1, 0, 1.5, 10; others in alphabetical order."""
     if all(re.fullmatch(r"[+-]?\d+(\.\d+)?", name) for name in names):
+        # Sorted as texts first, so that 1 and 1.0, of one size, do not have the order of a set.
         return tuple(sorted(sorted(names), key=float))
     return tuple(sorted(names))
 
 
-def label_counts(task: Task, rows: Sequence[Row]) -> collections.Counter:
-    """How often rows have each label; 0 for one of the task that none has."""
+def label_counts(task: Task, rows: Sequence[Row]) -> collections.Counter[str]:
+    """How often each label occurs in rows, all of which have one, or a tuple of several; 0 for a
+    label of the task that none has."""
     counts = collections.Counter(dict.fromkeys(task.labels, 0))
     for row in rows:
         counts.update(row.label if isinstance(row.label, tuple) else (row.label,))
@@ -393,14 +440,17 @@ def label_counts(task: Task, rows: Sequence[Row]) -> collections.Counter:
 
 
 def balanced_weights(task: Task, rows: Sequence[Row]) -> list[float]:
-    """The weight of each label in the training loss, floats [L], by the rows of the train file:
-    labels / (L * labels of the name), so that labels have the same total weight; where a row has
-    several labels, rows without / rows with the label, so that those with it weigh as much as the
-    others."""
+    """The weight of each label in the training loss, floats [L], by the rows of the train file.
+
+    A weight is (labels of all rows) / (L * rows with this label), so that all labels have the same
+    total weight. Where a row may have several labels, the weight is (rows without this label) /
+    (rows with it), so that in the loss of a label both sides weigh the same.
+    """
     if not task.loss_options:
         raise wrong("class_weights", f"task {task.name}", "a classification")
     names, counts = task.labels, label_counts(task, rows)
-    if task.label_shape:
+    # max: a label of the task that no row has counts 0.
+    if task.label_shape:  # a number for each label: a row may have several
         return [(len(rows) - counts[name]) / max(counts[name], 1) for name in names]
     total = sum(counts.values())
     return [total / (len(names) * max(counts[name], 1)) for name in names]
@@ -410,12 +460,13 @@ def balanced_weights(task: Task, rows: Sequence[Row]) -> list[float]:
 
 # The largest absolute value of a score: a record has it as float32.
 _HIGHEST = float(np.finfo(np.float32).max)
-_FIRST = {"numbers": 1, "indices": 0}  # the labels of choices that are no letters
+# The label of the first choice in the forms of --label_form that are not letters.
+_FIRST_LABEL = {"numbers": 1, "indices": 0}
 
 
 def known_name(task: Task, name: str) -> str:
-    """A label's name, if the task has it; else raises ValueError. A task that does not know its
-    labels yet, (), has any."""
+    """Returns `name`, a label, if the task has it; else raises ValueError. While the task does not
+    know its labels, `labels` is () and any name is one."""
     require_text(name)
     names = task.labels
     if names and name not in names:
@@ -426,8 +477,8 @@ def known_name(task: Task, name: str) -> str:
 
 
 def softmax_loss(nn: Any, logits: Any, labels: Any, options: LossOptions) -> Any:
-    """The cross entropy, float32 [...], of logits float32 [...,L] with labels, ids int [...]; times
-    the weights of the labels."""
+    """The cross entropy, float32 [...], of logits float32 [...,L] with labels, ids int [...]; of
+    each label times its weight."""
     import tensorflow.compat.v1 as tf
 
     loss = nn.softmax_cross_entropy(logits, labels, options.label_smoothing)
@@ -454,10 +505,11 @@ class Classification(Task):
     has_labels = True
 
     def parse_label(self, cells: list) -> Any:
-        """One name."""
+        """The name in the only cell."""
         column, cell = self.columns.label[0], cells[0]
+        # Composed: the same name is the same label, however a program writes its accents.
         text = composed(to_text(cell, column).strip())
-        if isinstance(cell, list):
+        if isinstance(cell, list):  # in JSON
             raise ValueError(
                 f"column '{column}' has several labels; --multi_label=True"
             )
@@ -466,24 +518,25 @@ class Classification(Task):
         return known_name(self, self.published.label_names.get(text, text))
 
     def targets(self, rows: Sequence[Row]) -> np.ndarray:
-        """int32 [n]"""
-        positions: dict[str | None, int] = dict(zip(self.labels, itertools.count()))
-        positions[None] = 0
-        return np.array([positions[row.label] for row in rows], np.int32)
+        """Ids, the positions in `labels`, int32 [n]; 0 where a row has no label."""
+        ids: dict[str | None, int] = dict(zip(self.labels, itertools.count()))
+        ids[None] = 0
+        return np.array([ids[row.label] for row in rows], np.int32)
 
     def loss(self, nn: Any, logits: Any, features: dict, options: LossOptions) -> Any:
-        """Logits float32 [B,L], labels int [B]."""
+        """float32 [B], of logits float32 [B,L] and labels int [B]."""
         return softmax_loss(nn, logits, features["label_ids"], options)
 
     def decide(self, values: np.ndarray, threshold: float) -> np.ndarray:
-        """The id of the most probable of L labels; of two the second one from a threshold on. At
-        0.5 the more probable one is chosen; if both have exactly 0.5, the first one."""
+        """Ids, int [n], of the most probable of L labels, from values [n,L]. Of two labels it is
+        the second one if its probability reaches the threshold. A threshold of 0.5 chooses the more
+        probable one; if both have exactly 0.5, the first one."""
         if values.shape[1] == 2 and threshold != THRESHOLD:
             return (values[:, 1] >= threshold).astype(np.int64)
         return values.argmax(axis=1)
 
     def label_of(self, decision: Any) -> Any:
-        """The label of a decision."""
+        """The name of an id."""
         return self.labels[decision]
 
 
@@ -498,50 +551,56 @@ class MultiLabel(Classification):
     layer = "classification_{}"
 
     def parse_label(self, cells: list) -> Any:
-        """Any number of names, sorted: those between separators in a cell, those of a list, or, of
-        several columns, those with 1 and not 0."""
+        """A tuple of any number of names, sorted.
+
+        Args:
+          cells: of one column, a text of names with commas between, or a list of names, which
+            with the `label_form` "json" is a text of JSON; or of a column for each label, each 1,
+            the row has the label, or 0. [None]: there is no such column.
+        """
         columns = self.columns.label
         if cells[0] is None:
             raise ValueError(f"no '{columns[0]}'")
         if len(columns) > 1:
-            return _with_one(columns, cells)
-        values = cells[0]
-        if isinstance(values, str) and self.columns.label_form == "json":
-            values = parsed(values)
-        elif not isinstance(values, list):
-            text = to_text(values).strip()
-            # As pandas and databases write lists: never names.
+            return _columns_with_one(columns, cells)
+        items = cells[0]
+        if isinstance(items, str) and self.columns.label_form == "json":
+            items = parsed(items)  # a ValueError, not raised, if it is not JSON
+        elif not isinstance(items, list):
+            text = to_text(items).strip()
+            # pandas and databases write lists so: names do not begin with these.
             is_list = text[:1] in ("[", "(", "{")
-            values = None if is_list else text.split(",")
-        if not isinstance(values, list):
+            items = None if is_list else text.split(",")
+        if not isinstance(items, list):
             found, expected = to_text(cells[0]), "names, or a list with --label_form"
             raise ValueError(
                 f"column '{columns[0]}': '{found:.80}', expected {expected}"
             )
         names = set()
-        for value in values:
-            name = composed(to_text(value, columns[0]).strip())
-            if name:
+        for item in items:
+            name = composed(to_text(item, columns[0]).strip())
+            if name:  # "a,,b" and "" have an empty item
                 names.add(known_name(self, name))
         return tuple(sorted(names))
 
     def targets(self, rows: Sequence[Row]) -> np.ndarray:
-        """float32 [n,L] of 0 and 1"""
+        """float32 [n,L], 1 for each label that a row has, else 0."""
         names = self.labels
-        array = np.zeros([len(rows), len(names)], np.float32)
+        targets = np.zeros([len(rows), len(names)], np.float32)
         for number, row in enumerate(rows):
-            for name in row.label or ():
-                array[number, names.index(name)] = 1
-        return array
+            for name in row.label or ():  # None: not known
+                targets[number, names.index(name)] = 1
+        return targets
 
     def loss(self, nn: Any, logits: Any, features: dict, options: LossOptions) -> Any:
-        """The mean over the labels; logits and labels float32 [B,L]. class_weights are those of the
-        labels that a row has; others weigh 1."""
+        """float32 [B], the mean over the labels; logits and labels are float32 [B,L].
+        class_weights are those of the labels that a row has; others weigh 1."""
         import tensorflow.compat.v1 as tf
 
         smoothing = options.label_smoothing
         labels = are_labels = features["label_ids"]
         if smoothing:
+            # Each label is a choice between 0 and 1, which get half of the smoothing each.
             labels = labels * (1.0 - smoothing) + smoothing / 2
         loss = nn.sigmoid_cross_entropy(logits, labels)
         if options.class_weights is not None:
@@ -550,20 +609,21 @@ class MultiLabel(Classification):
         return tf.reduce_mean(loss, axis=1)
 
     def decide(self, values: np.ndarray, threshold: float) -> np.ndarray:
-        """1 for each label whose probability reaches the threshold, else 0."""
+        """float32 [n,L], 1 for each label whose probability reaches the threshold, else 0."""
         # Compared in float32, as in an exported model, so that a probability of 0.7 reaches a
         # threshold of 0.7.
         return (values.astype(np.float32) >= np.float32(threshold)).astype(np.float32)
 
     def label_of(self, decision: Any) -> Any:
-        """The labels of a decision."""
+        """The names of the labels that are 1 in a decision, [L]."""
         return tuple(itertools.compress(self.labels, decision))
 
 
-def _with_one(columns: Sequence[str], cells: list) -> Names:
-    """The columns, sorted, whose cells have 1 and not 0."""
+def _columns_with_one(columns: Sequence[str], cells: list) -> Names:
+    """The names of the columns, sorted, whose cells are 1 or true, and not 0 or false."""
     names = []
     for column, cell in zip(columns, cells):
+        # Some programs write 1.0 for 1: pandas does where other cells are empty.
         text = to_text(cell).strip().lower().removesuffix(".0")
         if text not in ("0", "1", "false", "true"):
             raise ValueError(f"column '{column}': '{text}', expected 0 or 1")
@@ -583,27 +643,29 @@ class Regression(Task):
     verb = "score"
 
     def parse_label(self, cells: list) -> Any:
-        """A number that fits into a record."""
+        """The number in the only cell, if it fits into a float32."""
         column = self.columns.label[0]
         text = to_text(cells[0]).strip()
         score = to_number(text)
-        if not abs(score) <= _HIGHEST:  # nan, too
+        # `not ... <=` also refuses NaN, which is a text that is not a number.
+        if not abs(score) <= _HIGHEST:
             expected = f"a number of at most {_HIGHEST:.6g}"
             raise ValueError(f"column '{column}': '{text}', expected {expected}")
         return score
 
     def targets(self, rows: Sequence[Row]) -> np.ndarray:
-        """float32 [n]"""
+        """float32 [n]; 0 where a row has no label."""
         return np.array([row.label or 0 for row in rows], np.float32)
 
     def loss(self, nn: Any, logits: Any, features: dict, options: LossOptions) -> Any:
-        """The squared error; logits and labels float32 [B]."""
+        """The squared error, float32 [B] like logits and labels."""
         error = logits - features["label_ids"]
         return error * error
 
 
 class MultipleChoice(Classification):
-    """One of C answers of a row, each read with the text; they share the weights of their score."""
+    """One of C answers of a row. The network reads each answer with the text, as a separate input;
+    the output layer, which is the same for all answers, gives each a score, its logit."""
 
     kind = "multiple_choice"
     measures = (metrics.accuracy,)
@@ -613,15 +675,17 @@ class MultipleChoice(Classification):
     verb = "choose"
 
     def from_train_file(self, path: str) -> Task:
-        """The task with a label for each answer, in the declared form."""
-        rows = self.read(path, True)
+        """The task with a label for each answer of the first row: letters from A, or, as
+        --label_form says, numbers from 1 or indices from 0."""
+        rows = self.read(path, need_labels=True)
         count = len(rows[0].pairs)
         names = tuple(string.ascii_uppercase[:count])
-        if self.columns.label_form in _FIRST:
-            first = _FIRST[self.columns.label_form]
+        if self.columns.label_form in _FIRST_LABEL:
+            first = _FIRST_LABEL[self.columns.label_form]
             names = tuple(map(str, range(first, first + count)))
         for row in rows:
-            # A row of another number of answers is refused where it is read again.
+            # A row of another number of answers is refused by `parse_pairs` when the file is read
+            # again to train on it.
             if len(row.pairs) == count and row.label not in names:
                 where = f"{path}: column {self.columns.label[0]}"
                 found = f"the label '{row.label:.80}'"
@@ -629,12 +693,15 @@ class MultipleChoice(Classification):
         return dataclasses.replace(self, labels=names)
 
     def parse_pairs(self, text_a: str, text_b: str | None, choices: list) -> tuple:
-        """choices: the cells of several columns, or a list in one."""
+        """For each answer the pair (text_a, the question text_b, if there is one, with the answer).
+
+        choices: the cells of several columns, an answer each, or [list of answers] of one column.
+        """
         if len(choices) == 1:
             choices = choices[0] if isinstance(choices[0], list) else []
         answers = list(map(to_text, choices))
         columns = " ".join(self.columns.choices)
-        count = len(self.labels)
+        count = len(self.labels)  # 0 while they are not known
         if len(answers) < 2 or not all(answer.strip() for answer in answers):
             expected = "a list of two or more texts, none empty"
             raise ValueError(f"column '{columns}': expected {expected}")
@@ -642,22 +709,24 @@ class MultipleChoice(Classification):
             raise ValueError(f"{len(answers)} answers, expected {count}")
         pairs = []
         for answer in answers:
-            second = answer
+            text_with_answer = answer
             if text_b and self.published.fills_gaps and "_" in text_b:
-                second = answer.join(re.split("_+", text_b))
+                # "He is _ ." and "late": "He is late ."
+                text_with_answer = answer.join(re.split("_+", text_b))
             elif text_b is not None:
-                second = f"{text_b} {answer}"
-            pairs.append((text_a, second))
+                text_with_answer = f"{text_b} {answer}"
+            pairs.append((text_a, text_with_answer))
         return tuple(pairs)
 
     def num_choices(self, is_training: bool) -> int:
         return len(self.labels)
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
-        """[B,C]"""
+        """A score of each answer, [B,C]."""
         import tensorflow.compat.v1 as tf
 
         summary = nn.summary()
+        # In the original checkpoints this layer's name is without the scope of the network.
         with nn.beside_network():
             scores = nn.dense(summary, 1, nn.scope + "/dense")  # [B*C,1]
         return tf.reshape(scores, [-1, len(self.labels)])
