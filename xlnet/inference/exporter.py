@@ -254,8 +254,8 @@ class GraphEncoder:
                 segments.append(tf.zeros_like(part) + segment)
         parts.append(_column(self._tokenizer.cls_id, ids_of_texts[0]))
         segments.append(_column(encoding.SEG_CLS, ids_of_texts[0]))
-        segment_ids = _left_padded(tf.concat(segments, axis=1), encoding.SEG_PAD)
-        is_padding = tf.equal(segment_ids, encoding.SEG_PAD)
+        segment_ids = _left_padded(tf.concat(segments, axis=1), encoding.SEG_PAD_LEFT)
+        is_padding = tf.equal(segment_ids, encoding.SEG_PAD_LEFT)
         return {
             "input_ids": _left_padded(tf.concat(parts, axis=1), 0),
             "input_mask": tf.cast(is_padding, tf.float32),
