@@ -1,9 +1,9 @@
 """The registry of task types, the library's and those of a user; the known tasks; and the task of
-a run's settings: a known one, or `--task_name=custom`, of a user's own columns.
+a run's settings: a known one, or `--task_name=custom`, of a user's own files and columns.
 
-`known.json` has groups of tasks from one source: the fields of `Task` by their names, in place of
-those that a group has in common. An entry with `languages` is a task for each, in place of
-{language}.
+`known.json` is a list of groups, each of tasks from one source. A group has `common`, fields of
+`Task` by their names, and `tasks`, by name the fields in which a task differs from these. A task
+with `languages` stands for one task of each language, whose code replaces {language} in its texts.
 """
 
 from __future__ import annotations
@@ -42,44 +42,45 @@ _TYPES: tuple[type[Task], ...] = (
 )
 
 # The task types by name. `register` adds others.
-TASK_TYPES = {each.kind: each for each in _TYPES}
+TASK_TYPES = {its_type.kind: its_type for its_type in _TYPES}
 
 # ---- the library's tasks
 
 
 def _read_tasks() -> dict[str, Task]:
-    """The tasks of `known.json` by name. A task has what is common to its group, and its own. One
-    with `languages` is a task of each of them, whose code stands for {language} in any text."""
+    """The tasks of `known.json` by name; the module's docstring describes the file."""
     path = importlib.resources.files(__package__) / "known.json"
     tasks = {}
     for group in json.loads(path.read_text("utf-8")):
-        for name, entry in group["tasks"].items():
-            pattern = json.dumps([name, {**group["common"], **entry}])
-            for language in entry.get("languages", [""]):
+        for name_pattern, entry in group["tasks"].items():
+            # {language} is replaced in the text of the entry, as it may be in any field.
+            pattern = json.dumps([name_pattern, {**group["common"], **entry}])
+            for language in entry.get("languages", [""]):  # [""]: nothing to replace
                 filled = pattern.replace("{language}", language)
-                its_name, fields = json.loads(filled, object_hook=_as_fields)
+                name, fields = json.loads(filled, object_hook=_as_fields)
                 task = TASK_TYPES[fields["type"]](
-                    its_name,
+                    name,
                     Columns(**fields["columns"]),
                     fields["labels"],
                     fields["metrics"],
                     Files(**fields["files"]),
                     Published(**fields.get("published", {})),
                 )
-                tasks[its_name] = task.with_options(**fields.get("options", {}))
+                tasks[name] = task.with_options(**fields.get("options", {}))
     return tasks
 
 
-def _as_fields(values: dict[str, Any]) -> dict[str, Any]:
-    """For `json.loads`: an object with tuples in place of lists, and forms of files as `Form`s."""
-    for name, value in values.items():
+def _as_fields(json_object: dict[str, Any]) -> dict[str, Any]:
+    """The `object_hook` of `json.loads`, which calls it for each object, inner ones first. Returns
+    the object, changed: tuples in place of lists, and `Form`s for `form` and in `forms`."""
+    for name, value in json_object.items():
         if isinstance(value, list):
-            values[name] = tuple(value)
+            json_object[name] = tuple(value)
         if name == "form":
-            values[name] = Form(**value)
+            json_object[name] = Form(**value)
         if name == "forms":
-            values[name] = {key: Form(**form) for key, form in value.items()}
-    return values
+            json_object[name] = {key: Form(**form) for key, form in value.items()}
+    return json_object
 
 
 TASKS = _read_tasks()
@@ -94,10 +95,11 @@ def is_built_in(its_type: type[Task]) -> bool:
 
 
 def register(its_type: Any) -> Any:
-    """As `tasks.register`."""
+    """Makes a user's task type, a subclass of `Task`, available by its name `kind`; returns it."""
     name = getattr(its_type, "kind", "")
     is_type = isinstance(its_type, type) and issubclass(its_type, Task)
-    is_taken = name in TASKS or any(name == each.kind for each in _TYPES)
+    # The names of the library's types and tasks are taken; a user's type may be registered again.
+    is_taken = name in TASKS or any(name == built_in.kind for built_in in _TYPES)
     if not is_type or not name or is_taken:
         raise ValueError(f"found the name '{name}', expected a task type of another")
     TASK_TYPES[name] = its_type
@@ -105,13 +107,14 @@ def register(its_type: Any) -> Any:
 
 
 def load(module: str | None) -> list[type[Task]]:
-    """Imports `module`, FILE.py or the name of an installed one; returns its variables that are
-    task types which it registers, of which it must have one. None: imports nothing."""
+    """Imports `module`, FILE.py or the name of an installed one, which registers task types;
+    returns those of them that are variables of it, and raises UserError if there are none. None:
+    imports nothing, returns []."""
     own = []
-    for part in system.import_own_module(module).values():
-        is_type = isinstance(part, type) and part in TASK_TYPES.values()
-        if is_type and not is_built_in(part):
-            own.append(part)
+    for value in system.import_own_module(module).values():
+        is_type = isinstance(value, type) and value in TASK_TYPES.values()
+        if is_type and not is_built_in(value):
+            own.append(value)
     if module and not own:
         found, expected = "no task type", "NAME = xlnet.tasks.register(...)"
         raise wrong(f"own_module: {module}", found, expected)
@@ -119,8 +122,13 @@ def load(module: str | None) -> list[type[Task]]:
 
 
 def type_of(stored: dict, path: str) -> type[Task]:
-    """The type of the `task` in a model's `run.json`. What that names is never imported: a model
-    may come from a stranger."""
+    """The registered type that a model's `run.json` names; UserError if there is none. Nothing that
+    the file names is imported: a model may come from a stranger.
+
+    Args:
+      stored: the section `task` of the file, whose `kind` is the name of the type.
+      path: of the file, for the error.
+    """
     kind = str(stored.get("kind"))
     if kind not in TASK_TYPES:
         found = f"task type {kind}, which no module has registered"
@@ -148,15 +156,19 @@ def canonical_name(name: str) -> str:
 
 # ---- the task of a run
 
+# The default of --dev_share, the fraction of train that is held out where dev has no file.
 _DEV_SHARE = 0.1  # of own files
-_DEV_SHARE_OF_KNOWN = 0.05  # where no file of dev is known or named
+_DEV_SHARE_OF_KNOWN = 0.05  # of known tasks
 
 
 def resolve_task(settings: Any, stored: dict | None = None) -> Task:
-    """The `Task` of `settings` (`settings.finetuning.FineTuningSettings`).
+    """The task that a run's settings describe, with its files, labels and metrics.
 
-    stored: the `task` of a model's `run.json`: without training it has what otherwise the train
-    file determines, such as the labels of own files; also the fraction that is held out.
+    Args:
+      settings: a `settings.finetuning.FineTuningSettings`.
+      stored: the section `task` of the `run.json` of the model in `model_dir`; None: there is no
+        model. A run that does not train takes from it what otherwise the train file determines,
+        the labels and options of own files; any run takes the fraction that is held out as dev.
     """
     stored = stored or {}
     if canonical_name(settings.task_name) == CUSTOM:
@@ -169,8 +181,9 @@ def resolve_task(settings: Any, stored: dict | None = None) -> Task:
         if settings.is_regression and task.has_labels:
             expected = f"False for the labels of task {task.name}"
             raise wrong("is_regression", "True", expected)
+    # Settings of the same names as options of the type replace these.
     task = _with_files(task, settings, stored).with_options(**vars(settings))
-    # Its labels, which the model or the train file has.
+    # The labels of own files are those of the model or of the train file.
     lacks_labels = task.has_labels and not task.labels
     if lacks_labels and stored and not settings.do_train:
         task = dataclasses.replace(task, labels=tuple(stored["labels"]))
@@ -181,29 +194,31 @@ def resolve_task(settings: Any, stored: dict | None = None) -> Task:
         task = task.from_train_file(path)
     task = with_metric(task, settings.metric)
     if settings.do_train or settings.do_eval:
-        task.metric_functions  # noqa: B018  its errors are raised before anything is read
+        # Loads a user's metrics, so that their errors are raised before anything is read.
+        task.metric_functions  # noqa: B018
     return task
 
 
 def with_metric(task: Task, name: str | None) -> Task:
-    """The task with the comma-separated metrics `name` before the others; None: unchanged."""
+    """The task with further metrics, which come before its own. name: those of --metric, separated
+    by commas, such as "f1" or "FILE.py:FUNCTION:min"; None: there are none."""
     names = []
-    own: dict[str, str] = {}
-    for each in names_in(name):
-        task.check_metric(each)
-        _, _, function = each.removesuffix(":min").rpartition(":")
-        names.append(function)
-        own.pop(function, None)  # of metrics of one name the last one counts
-        if ":" in each:
-            own[function] = each
-    in_order = tuple(dict.fromkeys((*names, *task.metrics)))
-    return dataclasses.replace(task, metrics=in_order, own_metrics=own)
+    own_metrics: dict[str, str] = {}
+    for metric in names_in(name):
+        task.check_metric(metric)
+        _, _, short_name = metric.removesuffix(":min").rpartition(":")
+        names.append(short_name)
+        own_metrics.pop(short_name, None)  # of metrics of one name the last one counts
+        if ":" in metric:
+            own_metrics[short_name] = metric
+    in_order = tuple(dict.fromkeys((*names, *task.metrics)))  # each once
+    return dataclasses.replace(task, metrics=in_order, own_metrics=own_metrics)
 
 
 # ---- own files: their type and columns
 
-# The types of `xlnet classify`, by the flag that chooses one.
-_OF_FLAG: dict[str, type[Task]] = {
+# The types of `xlnet classify`, by the flag that chooses one; without any it is a classification.
+_TYPE_OF_FLAG: dict[str, type[Task]] = {
     "query_id_column": Ranking,
     "is_regression": Regression,
     "multi_label": MultiLabel,
@@ -212,24 +227,30 @@ _OF_FLAG: dict[str, type[Task]] = {
 
 
 def _type_of_own(settings: Any, stored: dict) -> type[Task]:
-    """The type of own files: that of the model in model_dir if it is a user's, that which
-    --own_module registers for this program, or the library's that the program or a flag chooses."""
-    own = load(settings.own_module)
+    """The task type of own files: the first that applies of the type of the model in model_dir, if
+    that is a user's; a type that --own_module registers for this program; the library's only type
+    of this program; the type that a flag of `xlnet classify` chooses.
+
+    Args:
+      settings: those of the run; its `program` is one such as "xlnet tag".
+      stored: the section `task` of the model's `run.json`; {}: there is no model.
+    """
+    own_types = load(settings.own_module)
     if "kind" in stored:
         trained = type_of(stored, "model_dir")
         if not is_built_in(trained):
             return trained
-    of_programs: list[type[Task]] = [*own, Spans, Tagging]
-    for each in of_programs:
-        if each.program == settings.program:
-            return each
-    chosen = [flag for flag in _OF_FLAG if getattr(settings, flag)]
-    if len(chosen) > 1:
-        raise wrong(" and ".join(chosen), "two task types", "one of these flags")
-    return _OF_FLAG[chosen[0]] if chosen else Classification
+    candidates: list[type[Task]] = [*own_types, Spans, Tagging]
+    for its_type in candidates:
+        if its_type.program == settings.program:
+            return its_type
+    flags = [flag for flag in _TYPE_OF_FLAG if getattr(settings, flag)]
+    if len(flags) > 1:
+        raise wrong(" and ".join(flags), "two task types", "one of these flags")
+    return _TYPE_OF_FLAG[flags[0]] if flags else Classification
 
 
-# The flags of several columns, by the fields of `Columns`.
+# The flags that may name several columns, by the fields of `Columns`.
 _COLUMN_FLAGS = {
     "text_a": "text_a_column",
     "text_b": "text_b_column",
@@ -239,25 +260,29 @@ _COLUMN_FLAGS = {
 
 
 def _own_task(settings: Any, stored: dict) -> Task:
-    """The task of own files, whose columns the flags name; its labels are not known yet."""
+    """The task of own files, whose columns the flags name; its labels are not known yet. stored: as
+    for `_type_of_own`."""
     its_type = _type_of_own(settings, stored)
-    named = {}
+    column_names = {}
     for field, flag in _COLUMN_FLAGS.items():
-        given = getattr(settings, flag)
-        named[field] = names = names_in(given)
-        if given is not None and not names:
-            raise wrong(flag, f"'{given}'", "the name of a column")
+        setting = getattr(settings, flag)
+        names = names_in(setting)
+        if setting is not None and not names:
+            raise wrong(flag, f"'{setting}'", "the name of a column")
+        # Only a text may have a column twice.
         if len(set(names)) < len(names) and field != "text_a":
-            raise wrong(flag, f"'{given}'", "columns that differ")
+            raise wrong(flag, f"'{setting}'", "columns that differ")
+        column_names[field] = names
     columns = Columns(
-        **named,
+        **column_names,
         id=settings.id_column,
         id_required=settings.requires_id,
         query=settings.query_id_column,
         label_form=settings.label_form,
     )
-    is_of_one = is_built_in(its_type) and its_type.program == "xlnet classify"
-    if len(columns.label) > 1 and is_of_one and not settings.multi_label:
+    # A user's type may read several columns; questions have the text and the start of an answer.
+    is_classify = is_built_in(its_type) and its_type.program == "xlnet classify"
+    if len(columns.label) > 1 and is_classify and not settings.multi_label:
         expected = "one; several are for --multi_label"
         raise wrong("label_column", "several columns", expected)
     if columns.query and not columns.text_b:
@@ -274,7 +299,7 @@ def _own_task(settings: Any, stored: dict) -> Task:
 
 # ---- which files
 
-# The split of a file with such a part in its name; the last of each are of the first tagging sets.
+# The split of a file with such a part in its name. testa and testb are names of CoNLL-2003.
 _SPLIT_OF = {
     "train": "train",
     "test": "test",
@@ -286,14 +311,18 @@ _SPLIT_OF = {
     "eval": "dev",
     "testa": "dev",
 }
-_OF_RECORDS = ".tfrecord"  # of output_dir, which may be the directory of the texts, too
+# Not texts: the records in output_dir, which may be the same directory as data_dir.
+_RECORDS_EXTENSION = ".tfrecord"
 
 
 def _own_files(settings: Any) -> dict[str, Any]:
-    """{split: file} for `data_dir`: the path of one file, or names of files in a directory, found
-    by a part such as "train"; without one, train.csv and test.csv, which need not exist. Without
-    training, all splits are all rows of one file, unless `dev_share` says that a part of it is
-    dev."""
+    """The file of each split of own files, by `data_dir`.
+
+    If that is a file, its absolute path: to train, of train alone, of which dev is held out; else
+    of all splits, which are all of its rows, but for dev if `dev_share` holds out a part of them.
+    If it is a directory, the names of its files with a part such as "train"; by default train.csv
+    and test.csv, which need not exist.
+    """
     data_dir = settings.data_dir
     if os.path.isfile(data_dir):
         path = os.path.abspath(data_dir)
@@ -303,25 +332,26 @@ def _own_files(settings: Any) -> dict[str, Any]:
         if not settings.dev_share:
             splits.append("dev")
         return dict.fromkeys(splits, path)
-    found: dict[str, str] = {}
+    file_of: dict[str, str] = {}
     listed = sorted(os.listdir(data_dir)) if os.path.isdir(data_dir) else []
     for name in listed:
-        if name.endswith(_OF_RECORDS):
+        if name.endswith(_RECORDS_EXTENSION):
             continue
         # The split is a part of the name, such as train-v2.0.json and eng.train.
         for part in set(re.split("[.-]", name)) & set(_SPLIT_OF):
             split = _SPLIT_OF[part]
-            if found.setdefault(split, name) != name:
-                where, both = f"data_dir: {data_dir}", f"{found[split]} and {name}"
+            if file_of.setdefault(split, name) != name:
+                where, both = f"data_dir: {data_dir}", f"{file_of[split]} and {name}"
                 raise wrong(where, both, "one of them", f"--{split}_file")
-    # These names are shown where a file is needed. A missing dev is a part of train.
-    return {"train": "train.csv", "test": "test.csv", **found}
+    # An error shows these names where a file is missing. A missing dev is held out of train.
+    return {"train": "train.csv", "test": "test.csv", **file_of}
 
 
 def _with_files(task: Task, settings: Any, stored: dict) -> Task:
     """The task with the files that flags name and the form that they declare in place of its own,
-    and with the fraction of train that is held out where dev has no file."""
-    named = {}
+    and with the fraction of train that is held out where dev has no file. stored: the section
+    `task` of the model's `run.json`; {}: there is no model."""
+    named = {}  # by split, the paths, with commas between
     for split, paths in settings.named_files.items():
         named[split] = forms.expanded(paths, split + "_file")
     if "train" in named and os.path.isfile(settings.data_dir):
@@ -336,17 +366,19 @@ def _with_files(task: Task, settings: Any, stored: dict) -> Task:
         share = stored.get("dev_share")
     if share is None:
         share = _DEV_SHARE if task.name == CUSTOM else _DEV_SHARE_OF_KNOWN
-    has_dev = any(name.startswith("dev") for name in by_split)
+    has_dev = any(name.startswith("dev") for name in by_split)  # or dev_matched
+    if has_dev or "train" not in by_split:
+        share = 0.0
     return task.with_files(
         by_split=by_split,
-        dev_share=0.0 if has_dev or "train" not in by_split else share,
+        dev_share=share,
         declared=_declared_form(settings),
         skips_errors=settings.on_error == "skip",
     )
 
 
 def _declared_form(settings: Any) -> Form:
-    """What flags say of the form of the files."""
+    """The form of all files as far as flags declare it; None where they do not."""
     delimiter = settings.delimiter
     if delimiter in ("tab", "\\t"):
         delimiter = "\t"
