@@ -271,7 +271,7 @@ class Task(TableReader):
             if measure is not metrics.f1 or len(self.labels) == 2:
                 functions[measure.__name__] = measure
         for name, location in self.own_metrics.items():
-            functions[name] = metrics.own(location)
+            functions[name] = metrics.load_metric(location)
         return functions
 
     @property

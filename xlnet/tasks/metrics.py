@@ -1,7 +1,10 @@
 """Metrics of labels and scores over a split, by scikit-learn and scipy, and those of a user.
 
-Each task type lists its own. A metric that is undefined for its rows, such as a correlation with a
-constant, is NaN, as in scikit-learn and scipy. Shape letters: n rows, L labels.
+A metric is a function of (labels, decisions, values) to a number. Labels, the gold ones, and
+decisions, the predicted ones, are arrays of one shape: ids [n]; 0 and 1 [n,L], if a row may have
+several labels; or scores [n]. Values are probabilities [n,L], or scores [n]. Each task type lists
+its metrics. One that is undefined for its rows, such as a correlation with a constant, is NaN, as
+in scikit-learn and scipy. Shape letters: n rows, L labels.
 """
 
 from __future__ import annotations
@@ -17,8 +20,7 @@ import numpy as np
 
 from xlnet.support.errors import wrong
 
-# A metric: a function of (labels, decisions, values) to a number. Labels and decisions are ids [n],
-# 0 and 1 [n,L], or scores [n]; values are probabilities [n,L] or scores [n].
+# Of labels, decisions and values, see above.
 Metric = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
 
 
@@ -44,6 +46,7 @@ def micro_f1(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> f
 
 
 def _f1(labels: np.ndarray, decisions: np.ndarray, average: str) -> float:
+    """scikit-learn's F1 with its `average`, over labels for which F1 is defined."""
     from sklearn import metrics
 
     return metrics.f1_score(labels, decisions, average=average, zero_division=np.nan)
@@ -53,11 +56,13 @@ def matthews(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> f
     """Matthews correlation coefficient; 0 if decisions are constant, undefined if labels are."""
     from sklearn import metrics
 
-    return metrics.matthews_corrcoef(labels, decisions) if np.ptp(labels) else math.nan
+    is_constant = np.ptp(labels) == 0  # maximum - minimum
+    return math.nan if is_constant else metrics.matthews_corrcoef(labels, decisions)
 
 
 def auc(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
-    """Area under the ROC curve; for several labels the mean over each against the rest.
+    """Area under the ROC curve: the mean of the areas of all labels, of each against the others; of
+    two labels, if a row has one of them, that of the second.
 
     A label of all rows, or of none, has no curve and is left out; undefined if there is no curve.
     """
@@ -66,7 +71,7 @@ def auc(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     has_several = labels.ndim > 1  # a row may have several labels, [n,L]
     count = values.shape[1]
     first = 0
-    if count == 2 and not has_several:  # the curve of the other label is the same
+    if count == 2 and not has_several:  # the curve of the first label has the same area
         first = 1
     areas = []
     for id in range(first, count):
@@ -93,6 +98,8 @@ def spearman(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> f
 def _correlation(
     measure: Callable[..., Any], predictions: np.ndarray, labels: np.ndarray
 ) -> float:
+    """The correlation of scores, float [n] each, by `measure` of `scipy.stats`, whose result is
+    (correlation, p-value); NaN if one side is constant."""
     if np.ptp(predictions) == 0 or np.ptp(labels) == 0:
         return math.nan
     # Computed in float64: scores in a narrow range would lose digits in float32 when the mean is
@@ -106,12 +113,13 @@ def report(names: Sequence[str], decisions: np.ndarray, labels: np.ndarray) -> s
     from sklearn import metrics
     from sklearn.utils import multiclass
 
-    ids = multiclass.unique_labels(labels, decisions)  # that are true or predicted
+    # Of ids those that occur in labels or decisions; of arrays [n,L] all L.
+    ids = multiclass.unique_labels(labels, decisions)
     return metrics.classification_report(
         labels,
         decisions,
         labels=ids,
-        target_names=np.array(names, object)[ids],
+        target_names=[names[id] for id in ids],
         digits=4,
         zero_division=0,
     )
@@ -120,21 +128,25 @@ def report(names: Sequence[str], decisions: np.ndarray, labels: np.ndarray) -> s
 # ---- a user's own metric
 
 
-def own(name: str) -> Metric:
-    """The metric of a user's function of (labels, decisions), or of (labels, decisions, values) if
-    it has three parameters without default. name: `file.py:function`, or where lower is better
-    `sklearn.metrics:hamming_loss:min`."""
-    place, _, function_name = name.removesuffix(":min").rpartition(":")
+def load_metric(name: str) -> Metric:
+    """The metric that calls a user's function: with (labels, decisions), or with (labels,
+    decisions, values) if it has three parameters without default. A UserError if it cannot be
+    loaded, or, in a call, fails.
+
+    name: as --metric has it, `file.py:function` or `module:function`, with `:min` at the end if
+    lower is better, such as `sklearn.metrics:hamming_loss:min`.
+    """
+    source, _, function_name = name.removesuffix(":min").rpartition(":")
     try:
-        if place.endswith(".py"):
-            function = runpy.run_path(place)[function_name]
+        if source.endswith(".py"):
+            function = runpy.run_path(source)[function_name]
         else:
-            function = getattr(importlib.import_module(place), function_name)
+            function = getattr(importlib.import_module(source), function_name)
         signature = inspect.signature(function)
     except Exception as e:
         found = f"'{name}', which cannot be loaded: {type(e).__name__}: {e}"
         raise wrong("metric", found, "file.py:function or module:function") from None
-    required = 0
+    required = 0  # the number of parameters that must be given, by position
     for parameter in signature.parameters.values():
         is_positional = parameter.kind is parameter.POSITIONAL_OR_KEYWORD
         required += is_positional and parameter.default is parameter.empty

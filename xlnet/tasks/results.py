@@ -1,5 +1,8 @@
-"""The results of a checkpoint: the scores of its predictions, and the files of both, also for the
-servers of GLUE and CLUE. `finetuning.evaluate` makes the predictions."""
+"""The results of a checkpoint: the metrics of its predictions, and the files of both, also for the
+servers of GLUE and CLUE. `finetuning.evaluate` makes the predictions.
+
+Shape letters: n rows, L labels.
+"""
 
 from __future__ import annotations
 
@@ -22,71 +25,82 @@ _log = logging.getLogger(__name__)
 
 
 def constant_answer(task: Task, rows: Sequence[Row], threshold: float) -> dict | None:
-    """The metrics of the best prediction that ignores the text.
+    """The metrics of a prediction that ignores the text: the frequencies of the labels in the rows,
+    or their mean score, for all rows.
 
     Args:
       task: the task.
       rows: those evaluated.
-      threshold: as for `Task.decide`; for several labels in a row the best one is taken.
+      threshold: as for `Task.decide`; if a row may have several labels, the best one is used in
+        its place.
 
     Returns:
-      a dict of floats; None for a task that has neither probabilities of its labels nor scores.
-      The prediction is the frequency of each label, or the mean score.
+      a dict of floats by the names of metrics; None for a task that has neither probabilities of
+      its labels nor scores.
     """
     names, gold = task.probability_names, task.gold_labels(rows)
+    # The labels of a row are not numbers, or they are several numbers that are not probabilities.
     is_simple = bool(names) or task.label_shape == ()
     if not isinstance(gold, np.ndarray) or not is_simple:
         return None
-    answer = gold.mean(axis=0)
-    if names and gold.ndim == 1:
-        answer = np.bincount(gold, minlength=len(names)) / len(gold)
-    values = np.broadcast_to(answer, (len(gold), *np.shape(answer)))
+    prediction = gold.mean(axis=0)  # a mean score, or frequencies [L] of 0 and 1 [n,L]
+    if names and gold.ndim == 1:  # ids
+        prediction = np.bincount(gold, minlength=len(names)) / len(gold)
+    values = np.broadcast_to(prediction, (len(gold), *np.shape(prediction)))
     if gold.ndim > 1:
         threshold = best_threshold(values, gold)
     return task.evaluate(values, gold, threshold)
 
 
 def best_threshold(values: np.ndarray, gold: np.ndarray) -> float:
-    """The threshold with the highest F1 over all labels of all rows: half-way between the last
-    probability that it takes and the next one.
+    """The threshold with the highest F1 over all labels of all rows: half-way between the lowest
+    probability that reaches it and the next lower one, or 0.
 
     Args:
       values: probabilities [n,L].
       gold: 0 and 1 [n,L].
     """
-    order = np.argsort(-values, axis=None)
-    falling, are_right = values.ravel()[order], np.cumsum(gold.ravel()[order])
-    f1 = are_right / (np.arange(1, len(falling) + 1) + gold.sum())
-    after = np.append(falling[1:], 0.0)
-    last = int(np.argmax(np.where(after < falling, f1, 0.0)))
-    return float(falling[last] + after[last]) / 2
+    order = np.argsort(-values, axis=None)  # [n*L], the highest probability first
+    falling, is_right = values.ravel()[order], gold.ravel()[order]
+    # With the first k probabilities above the threshold, F1 is
+    # 2 * right ones / (k + all labels of the rows); the 2 is left out.
+    predicted = np.arange(1, len(falling) + 1)
+    half_f1 = np.cumsum(is_right) / (predicted + gold.sum())
+    following = np.append(falling[1:], 0.0)
+    # No threshold divides equal probabilities.
+    is_possible = following < falling
+    last = int(np.argmax(np.where(is_possible, half_f1, 0.0)))
+    return float(falling[last] + following[last]) / 2
 
 
 def score(
     task: Task, predictions: Predictions, rows: Sequence[Row], threshold: float
 ) -> dict:
-    """The task's metrics and the mean loss of the predictions for rows, a dict of floats."""
+    """The result of the predictions for rows: the task's metrics, and the `loss`, a dict of
+    floats."""
     gold_labels = task.gold_labels(rows)
     result = task.evaluate(predictions.values, gold_labels, threshold)
+    # Some task types have computed a loss of their own.
     result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
     return result
 
 
 def mean(task: Task, results: Sequence[dict]) -> dict:
-    """The result of a split of several files."""
-    found = {}
+    """The result of a split of several files: the mean of each metric, and of the loss, over the
+    results of the files, dicts as `score` returns them."""
+    means = {}
     for name in (*task.metrics, "loss"):
-        found[name] = float(np.mean([one[name] for one in results]))
-    return found
+        means[name] = float(np.mean([result[name] for result in results]))
+    return means
 
 
 def log_evaluation(
     task: Task, split: str, step: int, result: dict, rows: Sequence[Row]
 ) -> None:
-    """Logs the result of a checkpoint in a line."""
+    """Logs the result of a checkpoint, a dict as `score` returns it, in a line."""
     numbers = []
     for name, value in result.items():
-        numbers.append(f"{name} {_in_words(value)}")
+        numbers.append(f"{name} {_metric_text(value)}")
     line = f"eval {task.name} {split}  step {step}  {'  '.join(numbers)}"
     _log.info("%s  (%d rows)", line, len(rows))
 
@@ -101,27 +115,31 @@ def write_evaluation(
     values: Any,
     threshold: float,
 ) -> None:
-    """Writes `eval_results_<split>.json`; writes and logs the table of the labels, if the task type
-    has one.
+    """Writes `eval_results_<split>.json`, and `eval_table_<split>.txt` if the task type has a table
+    of the labels; logs the table, if it is short, and the best of several checkpoints.
 
     Args:
+      task: the task.
       directory: of the files; None: none are written.
-      split: the split, or what its files are called.
+      split: the split, or a name that its files have instead.
       rows: those evaluated.
-      checkpoints: their results: dicts as `score` returns them, with their step.
-      best: one of them; None: none is better than others.
-      values: the predictions of the best one, or of the newest.
+      checkpoints: the results of the checkpoints, dicts as `score` returns them, each with the
+        `step` of its checkpoint.
+      best: the best of these results; None: none is better than others.
+      values: those of the `Predictions` of the best checkpoint, or without a best one of the
+        newest.
+      threshold: as for `Task.decide`.
     """
     table = task.label_table(values, task.gold_labels(rows), threshold)
     if table and len(task.labels) <= LABELS_SHOWN:
         _log.info("%s", table)
     if len(checkpoints) > 1 and best:
         name, step = task.metrics[0], best["step"]
-        value = _in_words(best[name])
+        value = _metric_text(best[name])
         _log.info("best %s %s  step %d  %s %s", task.name, split, step, name, value)
     if not directory:
         return
-    kept = {
+    document = {
         "task": task.name,
         "split": split,
         "rows": len(rows),
@@ -130,15 +148,15 @@ def write_evaluation(
         "checkpoints": checkpoints,
     }
     if task.has_threshold:
-        kept["predict_threshold"] = threshold
-    files.write_json(os.path.join(directory, f"eval_results_{split}.json"), kept)
+        document["predict_threshold"] = threshold
+    files.write_json(os.path.join(directory, f"eval_results_{split}.json"), document)
     if table:
         path = os.path.join(directory, f"eval_table_{split}.txt")
         files.write_text(path, table + "\n")
 
 
-def _in_words(value: float) -> str:
-    """A metric for a line of text."""
+def _metric_text(value: float) -> str:
+    """The value of a metric for a line of the log."""
     return "undefined" if math.isnan(value) else f"{value:.4f}"
 
 
@@ -157,10 +175,17 @@ def write_predictions(
     is_official: bool,
     output: str | None = None,
 ) -> None:
-    """Writes the predictions for a split in every form of its task type.
+    """Writes the files of the predictions for a split, `predictions_<task>_<split>.*`, and the one
+    that the server of a benchmark takes.
 
     Args:
+      directory: of the files.
+      task: the task.
+      split: the split, or the name of a file to predict.
+      rows: those predicted.
+      values: those of the `Predictions`.
       step: of the checkpoint.
+      threshold: as for `Task.decide`.
       is_official: whether rows are those of the split's official file, which may be submitted.
       output: path of the main file, the only one that is then written; "-": the standard output. A
         table has commas between its cells if the name ends in .csv, else tabs.
@@ -168,18 +193,18 @@ def write_predictions(
     contents = task.prediction_files(rows, values, threshold)
     stem = os.path.join(directory, f"predictions_{task.name}_{split}")
     predicted = f"predicted {task.name} {split}  step {step}  ({len(rows)} rows)"
-    for extension, lines in contents.items():
+    for extension, lines in contents.items():  # the main file first
         path = output or f"{stem}.{extension}"
         is_csv = path.lower().endswith(".csv")
-        files.write_lines(path, _written(lines, "," if is_csv else "\t"))
+        files.write_lines(path, _as_text(lines, "," if is_csv else "\t"))
         _log.info("%s: %s", predicted, path)
         if output:
             return
     if not is_official or split not in task.published.submissions:
         return
 
-    # The form of a benchmark's server. A network's scores may be outside of the range that the
-    # server accepts; metrics and our own file have them as they are.
+    # The server of GLUE takes a table, that of CLUE objects of JSON. A network's scores may be
+    # outside of the range that the server accepts; metrics and our own file have them as they are.
     path = os.path.join(directory, task.published.submissions[split])
     if task.published.submitted_range:
         values = np.clip(values, *task.published.submitted_range)
@@ -192,21 +217,22 @@ def write_predictions(
             submitted.append({"id": id, "label": text})
         else:
             submitted.append((row.id, text))
-    files.write_lines(path, _written(submitted))
+    files.write_lines(path, _as_text(submitted))
     _log.info("for the server of %s: %s", task.name, path)
 
 
-def _written(lines: Iterable, delimiter: str = "\t") -> Iterator[str]:
-    """Yields lines as they are written: a text with its end as it is, a dict as JSON, cells with
-    quotation marks around those with a delimiter, the end of a line or a quotation mark."""
+def _as_text(lines: Iterable, delimiter: str = "\t") -> Iterator[str]:
+    """Yields the lines of `Task.prediction_files` as they are written: a str, which has its line
+    end, as it is; a dict as JSON; a sequence of cells with delimiters between them, and quotation
+    marks around a cell that has a delimiter, a line end or a quotation mark."""
     for line in lines:
         if isinstance(line, str):
             yield line
         elif isinstance(line, dict):
             yield json.dumps(line, ensure_ascii=False) + "\n"
         else:
-            # The writer quotes a cell with any character of `lineterminator`: of both, so also one
-            # with a carriage return alone.
+            # The writer puts quotation marks around a cell with any character of `lineterminator`.
+            # A cell with a carriage return alone needs them, too, so it is one of these.
             text = io.StringIO()
             writer = csv.writer(text, delimiter=delimiter, lineterminator="\r\n")
             writer.writerow(line)
