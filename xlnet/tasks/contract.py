@@ -418,7 +418,9 @@ def mean_over_windows(values: np.ndarray, windows: np.ndarray) -> np.ndarray:
     """
     starts = np.cumsum(windows) - windows  # the first record of each row
     sums = np.add.reduceat(values, starts, axis=0)
-    means = sums / windows.reshape([-1] + [1] * (values.ndim - 1))  # [n,1,...]
+    means = (
+        sums.T / windows
+    ).T  # divides by the number of each row, along the first axis
     return means.astype(np.float32)
 
 
