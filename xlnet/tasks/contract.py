@@ -54,7 +54,7 @@ from xlnet.tasks.task import Choice, Label, Labels, Names, Row
 # The usual minimum probability of each label that a row has, if it may have several; and of the
 # second of two labels.
 THRESHOLD = 0.5
-LABELS_SHOWN = 20  # maximum number of labels that are named, and whose tables are shown
+LABELS_SHOWN = 20  # maximum number of labels that a log names, or shows in a table
 
 # Options of the loss in training. label_smoothing: the probability that is spread evenly over all
 # labels; 0: off. class_weights: floats [L], weights of the rows by their label, or of each of
@@ -75,8 +75,8 @@ class Task(TableReader):
 
     Attributes:
       kind: the name of the type, in `run.json` and in `known.TASK_TYPES`.
-      measures: the metrics, functions of (targets, decisions, values) to a float; --metric takes
-        the names of the functions.
+      measures: the metrics, functions of (gold labels, decisions, values) to a float, see
+        `metrics`; --metric takes the names of the functions.
       default_metrics: names of the metrics of a user's own files; the first selects checkpoints.
         Higher is better.
       activation: name of the function in `tf.nn` from logits to values; "": values are the logits.
@@ -287,7 +287,7 @@ class Task(TableReader):
         """Whether the `threshold` of `decide` and `results` has a meaning for the task: there are
         two labels, or a row may have several."""
         count = len(self.probability_names)
-        return count == 2 or count > 0 and bool(self.label_shape)
+        return count == 2 or (count > 0 and bool(self.label_shape))
 
     def check_metric(self, name: str) -> None:
         """Raises UserError unless the metric `name`, as in --metric, can select checkpoints."""
@@ -362,19 +362,19 @@ class Task(TableReader):
         Here one table: the rows' names, predictions, probabilities and, if some row has one, the
         gold labels.
         """
-        # Cells are made while they are written, to save memory.
-        columns: dict[str, Iterable[str]] = {}
+        # By column of the table its cells, which are made while they are written, to save memory.
+        cells: dict[str, Iterable[str]] = {}
         if self.columns.query:
-            columns["query"] = (row.query for row in rows)
-        columns["id"] = (row.id for row in rows)
+            cells["query"] = (row.query for row in rows)
+        cells["id"] = (row.id for row in rows)
         labels = self.predicted_labels(values, threshold)
-        columns[self.column] = map(self.text_of, labels)
-        for name, column in zip(self.probability_names, values.T):
-            columns["p_" + name] = map("{:.9g}".format, column)
+        cells[self.column] = map(self.text_of, labels)
+        for name, probabilities in zip(self.probability_names, values.T):
+            cells["p_" + name] = map("{:.9g}".format, probabilities)
         if any(row.label is not None for row in rows):
-            columns["gold"] = (self.text_of(row.label) for row in rows)
-        cells_of_rows = zip(*columns.values())
-        return {"tsv": itertools.chain([list(columns)], cells_of_rows)}
+            cells["gold"] = (self.text_of(row.label) for row in rows)
+        header = list(cells)
+        return {"tsv": itertools.chain([header], zip(*cells.values()))}
 
     def results(self, rows: Sequence[Row], values: Any, threshold: float) -> list:
         """The predictions for a call from Python, the same as in the prediction file: for each row
@@ -418,9 +418,7 @@ def mean_over_windows(values: np.ndarray, windows: np.ndarray) -> np.ndarray:
     """
     starts = np.cumsum(windows) - windows  # the first record of each row
     sums = np.add.reduceat(values, starts, axis=0)
-    means = (
-        sums.T / windows
-    ).T  # divides by the number of each row, along the first axis
+    means = (sums.T / windows).T  # each row's sum by its number of records
     return means.astype(np.float32)
 
 
@@ -461,7 +459,7 @@ def balanced_weights(task: Task, rows: Sequence[Row]) -> list[float]:
 # ---- the types whose examples are rows of a table
 
 # The largest absolute value of a score: a record has it as float32.
-_HIGHEST = float(np.finfo(np.float32).max)
+_LARGEST_SCORE = float(np.finfo(np.float32).max)
 # The label of the first choice in the forms of --label_form that are not letters.
 _FIRST_LABEL = {"numbers": 1, "indices": 0}
 
@@ -472,6 +470,7 @@ def known_name(task: Task, name: str) -> str:
     require_text(name)
     names = task.labels
     if names and name not in names:
+        # Whether choices have letters or numbers is declared by this flag.
         flag = "; --label_form" if task.columns.choices else ""
         found = f"unknown label '{name:.80}'"
         raise ValueError(f"{found} (labels: {', '.join(names):.300}){flag}")
@@ -572,7 +571,7 @@ class MultiLabel(Classification):
             text = to_text(items).strip()
             # pandas and databases write lists so: names do not begin with these.
             is_list = text[:1] in ("[", "(", "{")
-            items = None if is_list else text.split(",")
+            items = None if is_list else text.split(",")  # None: an error
         if not isinstance(items, list):
             found, expected = to_text(cells[0]), "names, or a list with --label_form"
             raise ValueError(
@@ -600,14 +599,15 @@ class MultiLabel(Classification):
         import tensorflow.compat.v1 as tf
 
         smoothing = options.label_smoothing
-        labels = are_labels = features["label_ids"]
+        are_labels = features["label_ids"]
+        probabilities = are_labels
         if smoothing:
             # Each label is a choice between 0 and 1, which get half of the smoothing each.
-            labels = labels * (1.0 - smoothing) + smoothing / 2
-        loss = nn.sigmoid_cross_entropy(logits, labels)
+            probabilities = are_labels * (1.0 - smoothing) + smoothing / 2
+        loss = nn.sigmoid_cross_entropy(logits, probabilities)
         if options.class_weights is not None:
             weights = tf.constant(options.class_weights, tf.float32)
-            loss *= 1.0 + are_labels * (weights - 1.0)
+            loss *= 1.0 + are_labels * (weights - 1.0)  # the weight, or 1
         return tf.reduce_mean(loss, axis=1)
 
     def decide(self, values: np.ndarray, threshold: float) -> np.ndarray:
@@ -650,8 +650,8 @@ class Regression(Task):
         text = to_text(cells[0]).strip()
         score = to_number(text)
         # `not ... <=` also refuses NaN, which is a text that is not a number.
-        if not abs(score) <= _HIGHEST:
-            expected = f"a number of at most {_HIGHEST:.6g}"
+        if not abs(score) <= _LARGEST_SCORE:
+            expected = f"a number of at most {_LARGEST_SCORE:.6g}"
             raise ValueError(f"column '{column}': '{text}', expected {expected}")
         return score
 
@@ -721,14 +721,16 @@ class MultipleChoice(Classification):
         return tuple(pairs)
 
     def num_choices(self, is_training: bool) -> int:
+        """C, which is L: a text for each answer."""
         return len(self.labels)
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
         """A score of each answer, [B,C]."""
         import tensorflow.compat.v1 as tf
 
+        # In the original checkpoints the variables of the summary are in the scope of the network,
+        # those of this layer are not.
         summary = nn.summary()
-        # In the original checkpoints this layer's name is without the scope of the network.
         with nn.beside_network():
             scores = nn.dense(summary, 1, nn.scope + "/dense")  # [B*C,1]
         return tf.reshape(scores, [-1, len(self.labels)])

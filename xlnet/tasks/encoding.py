@@ -64,7 +64,7 @@ def fit_to_length(ids_a: list[int], ids_b: list[int] | None, layout: Layout) -> 
     # The first text keeps its first `least_a` ids, even if the second one fills the budget.
     least_a = budget - budget // 2
     if layout.cut_first:
-        # A text has about as many windows as it has ids if each window has only a few of them.
+        # With few ids in each window a text would have very many windows.
         least_a = max(budget // 4, 1) if layout.long_document == "sliding" else 1
     length_b = len(ids_b or ())
     length_a = min(len(ids_a), max(budget - length_b, least_a))
@@ -90,8 +90,8 @@ def _sliding_windows(ids: list[int], length: int, layout: Layout) -> list:
 
 
 def _nth_or_last(windows: list, number: int) -> Any:
-    """The window `number` of a text, from 0 on, or its last one if the text has fewer: then the
-    others of the same row have this one alongside their further windows."""
+    """The window `number`, from 0 on, of a text or a choice; its last one where others of the row
+    have more windows, so that these are read together with it."""
     return windows[min(number, len(windows) - 1)]
 
 
@@ -112,7 +112,7 @@ class Window(NamedTuple):
 
 def windows_of(count: int, room: int, stride: int) -> list[Window]:
     """The windows of a text of `count` pieces: of at most `room` pieces, each beginning `stride`
-    pieces after the one before (at most `room`); one, perhaps empty, if all pieces fit.
+    pieces, but at most `room`, after the one before; one, perhaps empty, if all pieces fit.
 
     With 10 pieces, a room of 6 and a stride of 2, and * from `widest_start` to `widest_end`:
 
@@ -216,7 +216,7 @@ def arrays_of(
     ids_of_texts = iter(tokenizer.encode_lines(texts))
 
     sequences: list[tuple] = []  # (ids_a, ids_b or None) of each choice of each record
-    counts, tokens_read, tokens = [], [], []  # of each row
+    counts, tokens_read, tokens_total = [], [], []  # of each row
     for pairs in rows:
         windows_of_choices, total = [], 0
         for _, text_b in pairs:
@@ -234,14 +234,14 @@ def arrays_of(
         for ids_a, ids_b in sequences[first:]:
             read += len(ids_a) + len(ids_b or ())
         counts.append(count)
-        tokens.append(total)
+        tokens_total.append(total)
         tokens_read.append(min(read, total))
 
     arrays = lay_out(sequences, layout.max_seq_length, tokenizer)  # [m*C,T] each
     for name, values in arrays.items():
         arrays[name] = values.reshape(sum(counts), -1)
     arrays["label_ids"] = np.repeat(labels, counts, axis=0)
-    token_counts = TokenCounts(np.array(tokens_read), np.array(tokens))
+    token_counts = TokenCounts(np.array(tokens_read), np.array(tokens_total))
     return arrays, np.array(counts), token_counts
 
 
@@ -287,7 +287,8 @@ def batches_by_length(
     by_token = (*IDS, *padding.token_features)
     input_mask = records["input_mask"]
     choices = input_mask.shape[1] // row_length
-    is_text = input_mask.reshape(-1, choices, row_length) < 1  # [m,C,T]
+    # [m,C,T]; the mask is 1 for padding.
+    is_text = input_mask.reshape(-1, choices, row_length) < 1
     lengths = is_text.sum(axis=2).max(axis=1)  # [m], of choices that of the longest
     order = np.argsort(lengths, kind="stable")
     begin = 0
