@@ -217,18 +217,18 @@ def test_a_bad_module_is_one_line(registry, tmp_path, content, said):
     if content is not None:
         (tmp_path / "mine.py").write_text(content)
     with pytest.raises(UserError, match=said):
-        known.load(str(tmp_path / "mine.py"))
+        known.load_own_types(str(tmp_path / "mine.py"))
 
 
 def test_a_module_that_was_changed_needs_a_new_process(registry, tmp_path):
     """Its old code would run, and the digest of the new one be kept."""
     path = tmp_path / "mine.py"
     path.write_text(LEVELS.read_text())
-    assert known.load(str(path)) == known.load(str(path))
+    assert known.load_own_types(str(path)) == known.load_own_types(str(path))
     path.write_text(LEVELS.read_text() + "\n")
     said = "own_module: .*mine.py, changed since this process"
     with pytest.raises(UserError, match=said):
-        known.load(str(path))
+        known.load_own_types(str(path))
 
 
 @pytest.mark.slow
@@ -250,7 +250,7 @@ def test_a_module_of_another_file_and_a_name_of_the_library_are_refused(
 ):
     (tmp_path / "json.py").write_text("")
     with pytest.raises(UserError, match="found another module json, .*json.py"):
-        known.load(str(tmp_path / "json.py"))
+        known.load_own_types(str(tmp_path / "json.py"))
     with pytest.raises(ValueError, match="found the name 'classification', expected"):
         tasks.register(Classification)
 

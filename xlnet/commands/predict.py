@@ -119,7 +119,7 @@ def run(settings: FileSettings, **task_values: Any) -> None:
     if document is None:
         found = f"no {RUN_NAME} with a task in {settings.model_dir}"
         raise wrong("model_dir", found, "a directory that a fine-tuning program wrote")
-    known.load(settings.own_module)  # imports it: it may register the task type
+    known.load_own_types(settings.own_module)
     group = group_of(document)
     # Settings that are not given are those of the model. The module is imported already, and the
     # other two are not settings of a task.

@@ -39,7 +39,7 @@ def fine_tune(
       UserError: something in the settings or the files is wrong.
       Unfinished: a signal stopped the training, or what follows it.
     """
-    known.load(settings.own_module)  # registers the user's task types
+    known.load_own_types(settings.own_module)
     if isinstance(settings, SpanSettings):
         # The document of the run that the training resumes, None without one.
         resumed = read_model(settings.model_dir) if settings.do_train else None

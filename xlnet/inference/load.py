@@ -86,7 +86,7 @@ def read_files(settings: ModelSettings) -> LoadedModel:
     from xlnet.tasks import known
 
     # A task type that `own_module` registers must be known before the model directory names it.
-    known.load(settings.own_module)
+    known.load_own_types(settings.own_module)
     return model_files.read(
         settings.model_dir,
         model_config_path=settings.model_config_path,

@@ -106,7 +106,7 @@ def register(its_type: Any) -> Any:
     return its_type
 
 
-def load(module: str | None) -> list[type[Task]]:
+def load_own_types(module: str | None) -> list[type[Task]]:
     """Imports `module`, FILE.py or the name of an installed one, which registers task types;
     returns those of them that are variables of it, and raises UserError if there are none. None:
     imports nothing, returns []."""
@@ -141,7 +141,8 @@ def type_of(stored: dict, path: str) -> type[Task]:
 
 
 def find_task(name: str) -> Task:
-    """The known task of that name; case, hyphens and underscores do not matter."""
+    """The known task of that name, in which case, hyphens and underscores do not matter; UserError
+    if there is none."""
     for task in TASKS.values():
         if canonical_name(task.name) == canonical_name(name):
             return task
@@ -227,15 +228,18 @@ _TYPE_OF_FLAG: dict[str, type[Task]] = {
 
 
 def _type_of_own(settings: Any, stored: dict) -> type[Task]:
-    """The task type of own files: the first that applies of the type of the model in model_dir, if
-    that is a user's; a type that --own_module registers for this program; the library's only type
-    of this program; the type that a flag of `xlnet classify` chooses.
+    """The task type of own files, the first that there is of:
+
+    1. the type of the model in model_dir, if it is a user's;
+    2. a type that --own_module registers for the program of the run;
+    3. the library's only type for this program;
+    4. for `xlnet classify` the type that a flag chooses, or else a classification.
 
     Args:
       settings: those of the run; its `program` is one such as "xlnet tag".
       stored: the section `task` of the model's `run.json`; {}: there is no model.
     """
-    own_types = load(settings.own_module)
+    own_types = load_own_types(settings.own_module)
     if "kind" in stored:
         trained = type_of(stored, "model_dir")
         if not is_built_in(trained):
@@ -260,8 +264,8 @@ _COLUMN_FLAGS = {
 
 
 def _own_task(settings: Any, stored: dict) -> Task:
-    """The task of own files, whose columns the flags name; its labels are not known yet. stored: as
-    for `_type_of_own`."""
+    """The task of own files, whose columns the flags name; its labels are not known yet. stored:
+    the section `task` of the model's `run.json`; {}: there is no model."""
     its_type = _type_of_own(settings, stored)
     column_names = {}
     for field, flag in _COLUMN_FLAGS.items():
@@ -316,12 +320,14 @@ _RECORDS_EXTENSION = ".tfrecord"
 
 
 def _own_files(settings: Any) -> dict[str, Any]:
-    """The file of each split of own files, by `data_dir`.
+    """The file of each split of own files, in `data_dir`.
 
-    If that is a file, its absolute path: to train, of train alone, of which dev is held out; else
-    of all splits, which are all of its rows, but for dev if `dev_share` holds out a part of them.
-    If it is a directory, the names of its files with a part such as "train"; by default train.csv
-    and test.csv, which need not exist.
+    If `data_dir` is a file: its absolute path. A run that trains has it as train alone, of which
+    dev is held out. Other runs have it as train, test and dev, each of which is all of its rows;
+    with `dev_share` dev is not listed, as it is a part of train.
+
+    If it is a directory: the names of its files that have a part such as "train"; train.csv and
+    test.csv where there is none.
     """
     data_dir = settings.data_dir
     if os.path.isfile(data_dir):

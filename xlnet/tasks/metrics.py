@@ -20,7 +20,7 @@ import numpy as np
 
 from xlnet.support.errors import wrong
 
-# Of labels, decisions and values, see above.
+# Of (labels, decisions, values), see above.
 Metric = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
 
 
@@ -46,7 +46,8 @@ def micro_f1(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> f
 
 
 def _f1(labels: np.ndarray, decisions: np.ndarray, average: str) -> float:
-    """scikit-learn's F1 with its `average`, over labels for which F1 is defined."""
+    """F1 with an `average` of scikit-learn: "binary", "macro" or "micro". The F1 of a label without
+    true or predicted rows, 0 / 0, is NaN, which means of labels leave out."""
     from sklearn import metrics
 
     return metrics.f1_score(labels, decisions, average=average, zero_division=np.nan)
