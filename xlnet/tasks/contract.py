@@ -174,13 +174,10 @@ class Task(TableReader):
 
     @property
     def texts(self) -> Names:
-        """The names of the texts of a row in a request to a server or an exported model."""
-        names = ["text_a"]
-        if self.columns.text_b:
-            names.append("text_b")
-        if self.columns.choices:
-            names.append("choices")
-        return tuple(names)
+        """The names of the texts of a row in a request to a server or an exported model: those that
+        the task has columns of."""
+        names = ("text_a", "text_b", "choices")
+        return tuple(name for name in names if getattr(self.columns, name))
 
     # -- the output layer. nn: a `model.heads.HeadBuilder`; features: a batch, a dict of tensors
     # [B, ...]
@@ -307,11 +304,9 @@ class Task(TableReader):
         targets = self.targets(rows)
         return rows if targets is None else targets
 
-    def evaluate(
-        self, values: Any, gold_labels: Any, threshold: float
-    ) -> dict[str, float]:
-        """The metrics by name, the task's main metric first; also `loss` in a type whose loss is
-        not the mean loss of the records."""
+    def evaluate(self, values: Any, gold_labels: Any, threshold: float) -> dict:
+        """The metrics, floats by name, the task's main metric first; also `loss` in a type whose
+        loss is not the mean loss of the records."""
         decisions = self.decide(values, threshold)
         result = {}
         for name in self.metrics:

@@ -26,7 +26,7 @@ Metric = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
 
 def accuracy(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
     """The fraction of the rows whose label, or complete set of labels, is right."""
-    same = decisions == labels
+    same = decisions == labels  # [n], or [n,L] if a row may have several labels
     return np.mean(same.all(axis=1) if same.ndim > 1 else same)
 
 

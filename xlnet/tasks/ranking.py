@@ -220,8 +220,14 @@ class Ranking(Regression):
             yield from super().table(path)
             return
         columns = self.columns
-        texts_and_label = (*columns.text_a, *columns.text_b, *columns.label)
-        names = [columns.query, columns.id, *texts_and_label]
+        # The columns of a table, in the order of `values` below.
+        names = [
+            columns.query,
+            columns.id,
+            *columns.text_a,
+            *columns.text_b,
+            *columns.label,
+        ]
         if len(names) != 5 or None in names:
             raise wrong(path, "TREC's file", "a table: the task is no ranking")
         lines = list(self._lines(path, form))

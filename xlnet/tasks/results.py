@@ -39,15 +39,17 @@ def constant_answer(task: Task, rows: Sequence[Row], threshold: float) -> dict |
       its labels nor scores.
     """
     names, gold = task.probability_names, task.gold_labels(rows)
-    # The labels of a row are not numbers, or they are several numbers that are not probabilities.
+    # Of a type whose labels are not numbers, `gold` are the rows. A label of several numbers
+    # without names, as a user's type may have, is not one of probabilities.
     is_simple = bool(names) or task.label_shape == ()
     if not isinstance(gold, np.ndarray) or not is_simple:
         return None
-    prediction = gold.mean(axis=0)  # a mean score, or frequencies [L] of 0 and 1 [n,L]
-    if names and gold.ndim == 1:  # ids
+    if names and gold.ndim == 1:  # ids [n]
         prediction = np.bincount(gold, minlength=len(names)) / len(gold)
+    else:  # scores [n], or 0 and 1 [n,L]
+        prediction = gold.mean(axis=0)
     values = np.broadcast_to(prediction, (len(gold), *np.shape(prediction)))
-    if gold.ndim > 1:
+    if gold.ndim > 1:  # a row may have several labels
         threshold = best_threshold(values, gold)
     return task.evaluate(values, gold, threshold)
 
@@ -80,7 +82,7 @@ def score(
     floats."""
     gold_labels = task.gold_labels(rows)
     result = task.evaluate(predictions.values, gold_labels, threshold)
-    # Some task types have computed a loss of their own.
+    # `evaluate` of some task types has computed a loss of its own.
     result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
     return result
 
