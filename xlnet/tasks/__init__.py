@@ -4,8 +4,8 @@ Nothing here imports TensorFlow, so that files can be checked and metrics used w
 is in `finetuning`. Each of these imports from those before it: `task`, a task as data, and its
 predictions; `files` reads files; `encoding` makes arrays of rows; `metrics` scores
 predictions; `contract` is what a task is, with the simple types; `tagging`, `questions` and
-`ranking` are a room each; `known` registers all types, has the published tasks and makes one of a
-file of one's own; `results` scores predictions, and writes both.
+`ranking` have one of the other types each; `known` registers all types, has the published tasks and
+makes one of a user's own files; `results` scores predictions, and writes them and the scores.
 """
 
 from typing import TypeVar
@@ -13,9 +13,10 @@ from typing import TypeVar
 _Registered = TypeVar("_Registered")
 
 
-def register(part: _Registered) -> _Registered:
-    """Makes a task type, a subclass of `Task`, available by its name; returns it. --own_module
-    imports a module with variables of such calls."""
+def register(its_type: _Registered) -> _Registered:
+    """Makes a user's task type, a subclass of `contract.Task`, available by its name `kind`;
+    returns it, to be used as a decorator. The module that --own_module names calls this."""
+    # Imported here, as `known` imports the modules of this package.
     from xlnet.tasks import known
 
-    return known.register(part)
+    return known.register(its_type)

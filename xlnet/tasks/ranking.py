@@ -60,8 +60,8 @@ _COLUMNS = {
     "texts": ("name", "text"),
 }
 _TREC_FORMS = ("qrels", "run")
-# The files of the texts, next to judgements and runs, by the column that has the name of a text.
-_TEXT_FILES = {"query": "queries.tsv", "document": "documents.tsv"}
+# The file of the texts, next to judgements and runs, by the column that has the name of a text.
+_TEXT_FILE = {"query": "queries.tsv", "document": "documents.tsv"}
 
 
 # ---- the rows
@@ -232,19 +232,16 @@ class Ranking(Regression):
             raise wrong(path, "TREC's file", "a table: the task is no ranking")
         lines = list(self._lines(path, form))
         texts, folder = {}, os.path.dirname(path)
-        for column, file in _TEXT_FILES.items():
+        for column, file in _TEXT_FILE.items():
             wanted = {cells[column] for _, cells in lines}
             texts[column] = self._texts_of(os.path.join(folder, file), wanted)
         for place, cells in lines:
             query, document = cells["query"], cells["document"]
             text_a, text_b = texts["query"].get(query), texts["document"].get(document)
             if text_a is None:
-                yield place, f"query '{query}' is not in {_TEXT_FILES['query']}"
+                yield place, f"query '{query}' is not in {_TEXT_FILE['query']}"
             elif text_b is None:
-                yield (
-                    place,
-                    f"document '{document}' is not in {_TEXT_FILES['document']}",
-                )
+                yield place, f"document '{document}' is not in {_TEXT_FILE['document']}"
             else:
                 values = query, document, text_a, text_b, cells.get("relevance")
                 yield place, dict(zip(names, values))
@@ -262,9 +259,10 @@ class Ranking(Regression):
         kept = []
         for row in rows:
             if row.query in judged:
-                of_query = judged[row.query]
-                label = of_query.get(row.id, 0.0)
-                kept.append(row._replace(label=label, source=tuple(of_query.values())))
+                relevance_of = judged[row.query]
+                label = relevance_of.get(row.id, 0.0)
+                source = tuple(relevance_of.values())
+                kept.append(row._replace(label=label, source=source))
         queries = {row.query for row in rows}
         unjudged = f"{len(queries - set(judged))} of {len(queries)} queries"
         if not kept:
@@ -278,12 +276,12 @@ class Ranking(Regression):
         """Adds the relevance in a file of judgements to `judged`: by the name of the query a dict
         by the name of the document."""
         for place, cells in self._lines(path, "qrels"):
-            of_query = judged.setdefault(cells["query"], {})
+            relevance_of = judged.setdefault(cells["query"], {})
             document = cells["document"]
-            if document in of_query:
+            if document in relevance_of:
                 raise wrong(place, f"document '{document}' again", "another document")
             try:
-                of_query[document] = self.parse_label([cells["relevance"]])
+                relevance_of[document] = self.parse_label([cells["relevance"]])
             except ValueError as e:
                 raise UserError(f"{place}: {e}") from e
 
@@ -293,7 +291,7 @@ class Ranking(Regression):
         if forms.declared_form(self, path).name not in _TREC_FORMS:
             return [path]
         folder = os.path.dirname(path)
-        others = [os.path.join(folder, file) for file in _TEXT_FILES.values()]
+        others = [os.path.join(folder, file) for file in _TEXT_FILE.values()]
         others.append(forms.stem(path) + ".qrels")
         # Each once: `path` may be the judgements.
         return list(dict.fromkeys([path, *filter(os.path.exists, others)]))
@@ -302,7 +300,7 @@ class Ranking(Regression):
         """Raises ValueError for a name with spaces, and for a document that a query has twice.
         seen: its keys are the (query, document) of the rows before; adds that of this row."""
         for what, name in (("query", row.query), ("document", row.id)):
-            # Spaces divide the columns of the files of TREC, which are also written.
+            # Spaces divide the columns of TREC's runs, in which predictions are written, too.
             if not name or name.split() != [name]:
                 raise ValueError(f"{what} '{name}': expected a name without spaces")
         if (row.query, row.id) in seen:
@@ -318,7 +316,7 @@ class Ranking(Regression):
             better, worse = _unequal_pairs(query)
             if len(better) > PAIRS_PER_QUERY:
                 sample = random.choice(len(better), PAIRS_PER_QUERY, replace=False)
-                sample.sort()
+                sample.sort()  # in the order of all pairs
                 better, worse = better[sample], worse[sample]
             documents = [rows[index] for index in query.rows]
             for first, second in zip(better, worse):
@@ -353,17 +351,19 @@ class Ranking(Regression):
     # -- predictions: measures of the orders of documents by their scores
 
     def check_metric(self, name: str) -> None:
+        """Raises UserError unless `name` is one of `MEASURES`, perhaps with a cutoff."""
         if not _METRIC.fullmatch(name):
             expected = f"one of {', '.join(MEASURES)}, to each of which @k may be added"
             raise wrong(f"metric of task {self.name}", name, expected, "--metric")
 
     def gold_labels(self, rows: Sequence[Row]) -> list[Query]:
+        """The relevance of the documents of each query."""
         return by_query(rows)
 
     def evaluate(self, values: Any, gold_labels: list[Query], threshold: float) -> dict:
         """The mean of each measure over the queries, and as `loss` the mean logistic loss over all
         pairs of different relevance. Measures are nan if no query has a relevant document, as every
-        order is as good as any other."""
+        order is as good as any other. values: scores, float32 [n]."""
         highest = max(query.judged.max() for query in gold_labels)
         measured: dict[str, list[float]] = {name: [] for name in self.metrics}
         losses = []
