@@ -419,10 +419,10 @@ def mean_over_windows(values: np.ndarray, windows: np.ndarray) -> np.ndarray:
 
 def sorted_names(names: Collection[str]) -> Names:
     """Numbers by size, such as -1, 0, 1.5, 10; others in alphabetical order."""
+    in_order = sorted(names)
     if all(re.fullmatch(r"[+-]?\d+(\.\d+)?", name) for name in names):
-        # Sorted as texts first, so that 1 and 1.0, of one size, do not have the order of a set.
-        return tuple(sorted(sorted(names), key=float))
-    return tuple(sorted(names))
+        in_order.sort(key=float)  # those of one size, 1 and 1.0, stay as they are
+    return tuple(in_order)
 
 
 def label_counts(task: Task, rows: Sequence[Row]) -> collections.Counter[str]:
@@ -595,10 +595,8 @@ class MultiLabel(Classification):
 
         smoothing = options.label_smoothing
         are_labels = features["label_ids"]
-        probabilities = are_labels
-        if smoothing:
-            # Each label is a choice between 0 and 1, which get half of the smoothing each.
-            probabilities = are_labels * (1.0 - smoothing) + smoothing / 2
+        # Each label is a choice between 0 and 1, which get half of the smoothing each.
+        probabilities = are_labels * (1.0 - smoothing) + smoothing / 2
         loss = nn.sigmoid_cross_entropy(logits, probabilities)
         if options.class_weights is not None:
             weights = tf.constant(options.class_weights, tf.float32)

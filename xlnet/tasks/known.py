@@ -99,7 +99,7 @@ def register(its_type: Any) -> Any:
     name = getattr(its_type, "kind", "")
     is_type = isinstance(its_type, type) and issubclass(its_type, Task)
     # The names of the library's types and tasks are taken; a user's type may be registered again.
-    is_taken = name in TASKS or any(name == built_in.kind for built_in in _TYPES)
+    is_taken = name in TASKS or TASK_TYPES.get(name) in _TYPES
     if not is_type or not name or is_taken:
         raise ValueError(f"found the name '{name}', expected a task type of another")
     TASK_TYPES[name] = its_type

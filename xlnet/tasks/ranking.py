@@ -365,18 +365,18 @@ class Ranking(Regression):
         pairs of different relevance. Measures are nan if no query has a relevant document, as every
         order is as good as any other. values: scores, float32 [n]."""
         highest = max(query.judged.max() for query in gold_labels)
-        measured: dict[str, list[float]] = {name: [] for name in self.metrics}
-        losses = []
+        losses, ranked = [], []
         for query in gold_labels:
             scores = values[query.rows].astype(np.float64)
             better, worse = _unequal_pairs(query)
             # log(1 + exp(score of the worse - score of the better one))
             losses += np.logaddexp(0, scores[worse] - scores[better]).tolist()
-            ranked = query.relevance[best_first(scores)]
-            for name, of_queries in measured.items():
-                of_queries.append(measure(name, ranked, query.judged, highest))
+            ranked.append(query.relevance[best_first(scores)])
         result = {}
-        for name, of_queries in measured.items():
+        for name in self.metrics:
+            of_queries = []
+            for relevance, query in zip(ranked, gold_labels):
+                of_queries.append(measure(name, relevance, query.judged, highest))
             result[name] = float(np.mean(of_queries)) if highest else np.nan
         result["loss"] = float(np.mean(losses)) if losses else 0.0
         return result
