@@ -132,11 +132,14 @@ def test_files_of_a_run_are_found_from_any_directory(tmp_path, monkeypatch):
 
 def test_a_document_to_share_has_no_paths(tmp_path):
     resolved = dict(
-        data_dir="/home/me", metric="/home/me/own.py:score", device="cpu", d_model=8
+        data_dir="/home/me",
+        metric="accuracy,/home/me/own.py:score",
+        device="cpu",
+        d_model=8,
     )
     document = RunDocument(str(tmp_path / "run.json"), "xlnet classify", resolved)
     shared = run_document.to_share(document)
-    assert shared.resolved == dict(metric="own.py:score", d_model=8)
+    assert shared.resolved == dict(metric="accuracy,own.py:score", d_model=8)
     assert shared.program == "xlnet classify"
 
 

@@ -248,9 +248,12 @@ def test_a_resume_notices_that_the_module_was_edited(registry, tmp_path):
 def test_a_module_of_another_file_and_a_name_of_the_library_are_refused(
     registry, tmp_path
 ):
-    (tmp_path / "json.py").write_text("")
-    with pytest.raises(UserError, match="found another module json, .*json.py"):
-        known.load_own_types(str(tmp_path / "json.py"))
+    for name in ("json", "time"):  # the second one is built into Python
+        (tmp_path / f"{name}.py").write_text("")
+        with pytest.raises(
+            UserError, match=f"found another module {name}, .*{name}.py"
+        ):
+            known.load_own_types(str(tmp_path / f"{name}.py"))
     with pytest.raises(ValueError, match="found the name 'classification', expected"):
         tasks.register(Classification)
 

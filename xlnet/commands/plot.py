@@ -47,6 +47,7 @@ def curves(settings: CurveSettings) -> None:
     Examples:
       xlnet plot curves model other_model --output=curves.png
     """
+    # Curves are not TensorFlow's, but what this imports is; imported first, it writes no lines.
     system.import_tensorflow()
     from xlnet.plots import curves as plots
 

@@ -73,7 +73,7 @@ def pretraining_batches(
     """
     # An epoch consists of rounds, each of `windows_per_stream` steps. Example: with three sequences
     # a stream, step 7 is sequence 1 of round 2.
-    directions = 1 + manifest.bi_data
+    directions = 1 + manifest.bi_data  # 2: every other stream is backward
     streams_of_rounds = rounds(manifest.num_streams, batch_size, directions)[:, rows]
     num_rounds, num_rows = streams_of_rounds.shape  # of an epoch; R
     steps_of_round = manifest.windows_per_stream

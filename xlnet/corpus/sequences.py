@@ -370,7 +370,11 @@ def columns(
 ) -> Iterator[dict[str, np.ndarray]]:
     """Yields the records of the sequences of a cell, some sequences at a time: each feature of
     `record_files.pretraining_features` by its name, for W sequences: integers or bool [W,Q], or
-    [W,1] where a sequence has one number."""
+    [W,1] where a sequence has one number.
+
+    A cell is a run of a stream's sequences. Its reading is their text in the direction of the
+    stream; `begins` and `b_begin` are positions there.
+    """
     position = np.arange(seq_len)
     for low in range(0, len(cell.begins), _ENCODED_SEQUENCES):
         some = slice(low, low + _ENCODED_SEQUENCES)

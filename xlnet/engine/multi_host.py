@@ -89,8 +89,9 @@ def _of_slurm(processes: int) -> dict[str, Any]:
     """The content of TF_CONFIG for one of the `processes` that `srun` starts, the step of a SLURM
     job. In a batch script itself there is no step.
 
-    TensorFlow's SlurmClusterResolver sorts node10 before node9, and fails without GPUs; its reader
-    of lists such as `rack[08-10],login` is private (2.15.1 to 2.21.0).
+    TensorFlow's SlurmClusterResolver is not used, as it sorts node10 before node9 and fails without
+    GPUs; only its reader of lists such as `rack[08-10],login` is, a private function of TensorFlow
+    2.15.1 to 2.21.0.
     """
     environment = os.environ
     try:

@@ -263,8 +263,9 @@ def _read(
         start.
       layers: the numbers of those whose attention is returned, from 0 on; at least one.
     """
-    # A row may not see a column of higher rank, which comes later in the order. Known tokens have
-    # equal ranks: they see each other. A token of the content stream also sees itself, a query not.
+    # A row may not see a column of higher rank, which comes later in the order, nor one more than
+    # `tokens_before` tokens before it. Known tokens have equal ranks: they see each other. A token
+    # of the content stream also sees itself, a query not.
     positions = np.arange(len(ids))
     content_mask = rank > rank[:, None]
     if network.tokens_before is not None:
@@ -276,7 +277,8 @@ def _read(
         log_probabilities, by_layer = reading.read(
             np.array([ids]),
             positions.tolist(),
-            blanks=positions.tolist(),  # each token is also predicted
+            # A query at each position. A causal network has none: it predicts what follows `ids`.
+            blanks=positions.tolist(),
             masked=np.concatenate(list(masks.values())),
             layers=layers,
         )

@@ -205,8 +205,9 @@ def to_share(document: RunDocument) -> RunDocument:
     for name, value in document.resolved.items():
         if name in of_model:
             resolved[name] = value
-    if resolved.get("metric"):  # perhaps FILE.py:FUNCTION
-        resolved["metric"] = os.path.basename(resolved["metric"])
+    if resolved.get("metric"):  # some with commas between, perhaps FILE.py:FUNCTION
+        metrics = resolved["metric"].split(",")
+        resolved["metric"] = ",".join(map(os.path.basename, metrics))
     return dataclasses.replace(document, resolved=resolved)
 
 

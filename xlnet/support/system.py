@@ -113,10 +113,11 @@ def import_own_module(module: str | None) -> dict[str, Any]:
             f"{flag}: {module} cannot be imported: {type(e).__name__}: {e}"
         ) from e
     if is_file:
-        # `__file__` is None of a directory that has the name; then the null device is compared,
-        # which differs from any file.
-        if not os.path.samefile(module, imported.__file__ or os.devnull):
-            another = f"another module {name}, {imported.__file__}"
+        # A directory that has the name, and a module that is built into Python, have no file; then
+        # the null device is compared, which differs from any file.
+        file = getattr(imported, "__file__", None) or os.devnull
+        if not os.path.samefile(module, file):
+            another = f"another module {name}, {imported}"
             raise wrong(flag, another, f"{module}, under a name of its own")
         # The first import keeps the digest of the file as a variable of the module, which Python
         # has until the process ends.
