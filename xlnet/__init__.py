@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from xlnet.settings.network import RunConfig, XLNetConfig, create_run_config
     from xlnet.support.errors import UserError
 
-_HOME = {
+# The module of each public name.
+_MODULES = {
     "XLNetConfig": "xlnet.settings.network",
     "RunConfig": "xlnet.settings.network",
     "create_run_config": "xlnet.settings.network",
@@ -42,7 +43,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # Imports TensorFlow only for the model itself, so that --help is quick.
-    if name not in _HOME:
+    """The public name `name` of the package, imported from its module when it is first read.
+
+    So TensorFlow is imported only for what needs it, and --help is quick.
+    """
+    if name not in _MODULES:
         raise AttributeError(f"module 'xlnet' has no attribute '{name}'")
-    return getattr(importlib.import_module(_HOME[name]), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)

@@ -3,7 +3,10 @@ plain forms of dropout, of the activations and of layer norm.
 
 The plain forms are specifications: tests compare with them those of `kernels_tuned`, in which runs
 compute. The plain form of attention is the equation of the paper, in `modeling`. Tensors only, no
-variables. Shape letters as in `modeling`; T query positions.
+variables.
+
+Shape letters: B batch, Q positions of the sequence, M remembered positions, K = M + Q keys, T query
+positions, R relative distances, N heads, H d_head, D d_model, F d_inner.
 """
 
 from __future__ import annotations
@@ -38,7 +41,10 @@ class Dropout(NamedTuple):
     @property
     def dropped_of_65536(self) -> int:
         """The rate as a threshold: an element is dropped if its 16 random bits are below."""
-        return min(65535, max(1, round(self.rate * 65536))) if self.rate else 0
+        if not self.rate:
+            return 0
+        # At least 1, so that a rate above 0 is never off; not all, as `scale` would be infinite.
+        return min(65535, max(1, round(self.rate * 65536)))
 
     @property
     def scale(self) -> float:
@@ -52,7 +58,7 @@ class Dropout(NamedTuple):
 
     def kept(self, shape: Sequence[Any]) -> tf.Tensor:
         """bool of `shape` [B,...], True where an element is kept."""
-        bits = bits16(shape, self.seed, self.first_row)
+        bits = bits16(shape, self.seed, self.first_row)  # uniform over all uint16
         return bits >= tf.constant(self.dropped_of_65536, tf.uint16)
 
 
@@ -60,7 +66,7 @@ NO_DROPOUT = Dropout()
 
 
 def dropout(x: tf.Tensor, drops: Dropout) -> tf.Tensor:
-    """Zeroes elements of x [B,...] and scales up the others."""
+    """Zeroes elements of x [B,...] and scales up the others, so that the mean stays."""
     if not drops.rate:
         return x
     return tf.where_v2(drops.kept(shape_of(x)), x * drops.scale, tf.zeros([], x.dtype))
@@ -76,9 +82,11 @@ class Mask(NamedTuple):
     Query i sees key j if `key_rank[j] < query_rank[i]`; or, where `masked` is given instead of the
     ranks, if it is False there. A query also sees its own key, if it has one.
 
-    key_rank: int [B or 1,K]. query_rank: int [B or 1,T]. masked: bool [B or 1,T or 1,K]. own_key:
-    int [1,T], the index of each query's own key, where the queries are the complete sequence: M + i
-    for query i; None: queries do not see their own token.
+    key_rank: int [B or 1,K].
+    query_rank: int [B or 1,T].
+    masked: bool [B or 1,T or 1,K].
+    own_key: int [1,T], the index of each query's own key, where the queries are the complete
+      sequence: M + i for query i; None: queries have no key of their own.
     """
 
     key_rank: tf.Tensor | None = None
@@ -91,9 +99,10 @@ class Mask(NamedTuple):
         masked = self.masked
         if masked is None:
             assert self.key_rank is not None and self.query_rank is not None
-            masked = self.query_rank[:, :, None] <= self.key_rank[:, None, :]
+            masked = self.query_rank[:, :, None] <= self.key_rank[:, None, :]  # [B,T,K]
         if self.own_key is not None:
-            key = count_to(shape_of(masked)[2], self.own_key.dtype)  # [K]
+            num_keys = shape_of(masked)[2]
+            key = count_to(num_keys, self.own_key.dtype)  # [K]
             masked &= tf.not_equal(self.own_key[:, :, None], key)
         return masked
 
@@ -110,12 +119,13 @@ class AdditiveMask(NamedTuple):
 
 
 def additive_mask(mask: Mask) -> AdditiveMask:
-    """The mask as a number for each score; made once for all layers."""
+    """The mask as a number for each score, as most forms of attention read it. It is made once for
+    all layers."""
     masked = mask.dense()
     bias = tf.cast(masked, tf.float32)[:, None] * MASKED_SCORE
-    if mask.own_key is not None:
+    if mask.own_key is not None:  # every query sees a key, its own
         return AdditiveMask(bias)
-    sees_none = tf.reduce_all(masked, axis=-1)
+    sees_none = tf.reduce_all(masked, axis=-1)  # [B or 1,T or 1]
     return AdditiveMask(bias, tf.cast(~sees_none, tf.float32)[:, None, :, None])
 
 
@@ -125,8 +135,8 @@ class Stream(NamedTuple):
     mask: an `AdditiveMask`, or, for fused attention, a `Mask` by ranks; None: every query sees
       every key.
     segments, key_segments: int [B,T] and [B,K]; None: there are no segments.
-    first_distance_index: int [B,T], of the distance between each query and the first key, among the
-      R distances; None: the queries are the complete sequence, Q - i for query i.
+    first_distance_index: int [B,T], where among the R distances that of each query to the first key
+      is: Q - i for a query at position i. None: the queries are all positions, in their order.
     query_weights: [B,T], 0 switches a query's attention off; None: all are on.
     """
 
@@ -140,7 +150,8 @@ class Stream(NamedTuple):
 class Weights(NamedTuple):
     """The weights of a layer, in the compute dtype except for the norms.
 
-    q, k, v, r, o: the projections of attention, [D,N*H].
+    q, k, v, r, o: the kernels [D,N*H] of attention: of queries, keys, values, relative distances,
+      and of the output, which is multiplied transposed.
     r_w, r_r, r_s: added to a query in the content, position and segment term, [N,1,H].
     seg_embed: [2,N,1,H], the vectors for "same segment" and "another segment". It and r_s are None
       in a network without segments.
@@ -183,31 +194,34 @@ def relative_shift(
     if first_distance_index is None:
         return _shifted_rows(x, num_keys)
 
-    # For each key the index of its distance. Backward, for each distance the index of the key that
-    # has it, or K, that of an added zero: with first_distance_index 1, K = 2, R = 4 it is 2 0 1 2,
-    # so that `a b` -> `0 a b 0`. Both are computed in the forward pass, where TensorFlow merges
-    # equal operations of all layers.
+    # For each key the index of its distance. For the gradient, for each distance the index of the
+    # key that has it, or K, that of an added zero: with first_distance_index 1, K = 2, R = 4 it is
+    # 2 0 1 2, so that `a b` -> `0 a b 0`. Both are computed in the forward pass, where TensorFlow
+    # merges equal operations of all layers.
     dtype = first_distance_index.dtype
     first = first_distance_index[:, :, None]  # [B,T,1]
-    index = first + count_to(num_keys, dtype)  # [B,T,K]
-    back = count_to(shape_of(x)[3], dtype) - first  # [B,T,R]
-    beyond = tf.cast(num_keys, dtype)
-    back = tf.where_v2((back < 0) | (back >= beyond), beyond, back)
+    distance_index = first + count_to(num_keys, dtype)  # [B,T,K]
+    num_distances = shape_of(x)[3]
+    key_index = count_to(num_distances, dtype) - first  # [B,T,R]
+    zero_index = tf.cast(num_keys, dtype)
+    has_no_key = (key_index < 0) | (key_index >= zero_index)
+    key_index = tf.where_v2(has_no_key, zero_index, key_index)
 
     @tf.custom_gradient
     def shift(x: tf.Tensor) -> Any:
-        # A gather too; TensorFlow's would be a scatter.
+        # The gradient is a gather, too; TensorFlow's own would be a scatter, which is slower.
         def gradient(dy: tf.Tensor) -> tf.Tensor:
             with_zero = tf.pad(dy, [[0, 0], [0, 0], [0, 0], [0, 1]])
-            return gather_keys(with_zero, back)
+            return gather_keys(with_zero, key_index)
 
-        return gather_keys(x, index), gradient
+        return gather_keys(x, distance_index), gradient
 
     return shift(x)
 
 
 def _shifted_rows(x: tf.Tensor, num_keys: int) -> tf.Tensor:
-    """`relative_shift` where all positions of the sequence are queries."""
+    """`relative_shift` of x [B,N,Q,R] where all positions of the sequence are queries, in their
+    order: [B,N,Q,K]."""
     batch, heads, length, distances = shape_of(x)
 
     # In memory, a row begins R cells after the row before, and its first wanted column is one
@@ -238,20 +252,22 @@ def _shifted_rows(x: tf.Tensor, num_keys: int) -> tf.Tensor:
 
 
 def gather_keys(x: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-    """x [B,N,T,R] at index [B or 1,T,K]: [B,N,T,K].
+    """Reads x [B,N,T,R] along its last axis: `y[b, n, t, k] = x[b, n, t, index[b, t, k]]`.
 
-    All heads are read at the same indices, so they are transposed to be adjacent: a gather costs by
-    the number of slices, not by their size.
+    index: int [B or 1,T,K]; y: [B,N,T,K].
     """
-    batch, heads, length, width = shape_of(x)
-    count = shape_of(index)[-1]
+    batch, heads, num_queries, num_distances = shape_of(x)
+    num_keys = shape_of(index)[-1]
+    # All heads are read at the same indices, so they are transposed to be adjacent: a gather costs
+    # by the number of slices, not by their size. A slice is a row [N] of a matrix [B*T*R,N], where
+    # the R rows of a query begin R rows after those of the query before.
     heads_inside = tf.transpose(x, [0, 2, 3, 1])  # [B,T,R,N]
-    cells = tf.reshape(heads_inside, [batch * length * width, heads])
-    row = count_to(batch * length, index.dtype)
-    begins = row * tf.cast(width, index.dtype)  # [B*T]
-    indices = index + tf.reshape(begins, [batch, length, 1])  # [B,T,K]
-    y = tf.gather(cells, tf.reshape(indices, [-1]))
-    y = tf.reshape(y, [batch, length, count, heads])
+    slices = tf.reshape(heads_inside, [batch * num_queries * num_distances, heads])
+    query = count_to(batch * num_queries, index.dtype)
+    begins = query * tf.cast(num_distances, index.dtype)  # [B*T]
+    rows = index + tf.reshape(begins, [batch, num_queries, 1])  # [B,T,K]
+    y = tf.gather(slices, tf.reshape(rows, [-1]))  # [B*T*K,N]
+    y = tf.reshape(y, [batch, num_queries, num_keys, heads])
     return tf.transpose(y, [0, 3, 1, 2])
 
 

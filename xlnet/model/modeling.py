@@ -37,7 +37,7 @@ from xlnet.model.parameters import LayerContext, get_initializer, get_weight
 from xlnet.model.stateless_random import fold_in
 from xlnet.settings.network import RunConfig, XLNetConfig
 
-# Lower than every rank of a sequence, so everyone sees the memory.
+# Lower than every rank of a sequence, so every position sees the memory.
 RANK_OF_MEMORY = -(2**31)
 
 
@@ -62,7 +62,8 @@ def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> Mask:
       is_target: bool [B,Q], the predicted tokens.
 
     Returns:
-      A `Mask` over the sequence, K = T = Q, by ranks.
+      A `Mask` by ranks, where query i sees key j if `key_rank[j] < query_rank[i]`. Queries and keys
+      are the positions of the sequence, K = T = Q.
     """
     rank = tf.convert_to_tensor(rank)
     return Mask(key_rank=rank, query_rank=tf.where_v2(is_target, rank, rank + 1))
@@ -75,19 +76,30 @@ def with_memory(
     attn_type: str,
     same_length: bool,
 ) -> Mask | None:
-    """Extends a mask over the sequence, or None, to the keys: K = M + Q.
+    """Extends a mask from the keys of the sequence to all K = M + Q keys, those of memory first.
 
-    All of memory is visible. "uni" masks later keys and, with `same_length`, keys further than M
-    away. position: int [Q], the index of each position of the sequence among the keys.
+    All of memory is visible. "uni" also masks, for each query, the keys after it and, with
+    `same_length`, those more than M before it.
+
+    Args:
+      mask: over the sequence, by ranks or as `masked`; None: all see all.
+      position: int [Q], the index of each position of the sequence among the keys: M + i.
+      memory_length: M.
+      attn_type: "bi" or "uni".
+      same_length: as in `RunConfig`.
+
+    Returns:
+      The mask over the keys, of the same form, but always as `masked` for "uni". None: all see all.
     """
     if attn_type not in ("bi", "uni"):
         raise ValueError(f"attn_type is {attn_type!r}, expected bi or uni")
-    if mask is not None and mask.masked is not None:  # False for the memory
+    if mask is not None and mask.masked is not None:
+        # `tf.pad` adds False, which is visible, for the memory in front of the last axis.
         mask = Mask(masked=tf.pad(mask.masked, [[0, 0], [0, 0], [memory_length, 0]]))
     elif mask is not None:
-        rank = tf.convert_to_tensor(mask.key_rank)
-        of_memory = tf.constant(RANK_OF_MEMORY, rank.dtype)
-        of_memory = tf.fill([shape_of(rank)[0], memory_length], of_memory)
+        rank = tf.convert_to_tensor(mask.key_rank)  # [B or 1,Q]
+        lowest = tf.constant(RANK_OF_MEMORY, rank.dtype)
+        of_memory = tf.fill([shape_of(rank)[0], memory_length], lowest)
         mask = mask._replace(key_rank=tf.concat([of_memory, rank], axis=1))
     if attn_type == "bi":
         return mask
@@ -95,7 +107,7 @@ def with_memory(
     position = position[:, None]  # [Q,1]
     num_keys = memory_length + shape_of(position)[0]
     key = count_to(num_keys, position.dtype)  # [K]
-    masked = key > position
+    masked = key > position  # [Q,K]
     if same_length:
         masked |= key < position - tf.cast(memory_length, position.dtype)
     masked = masked[None]  # [1,Q,K]
@@ -111,7 +123,8 @@ def sinusoids_of(
     net: LayerContext, length: Any, memory_length: Any, attn_type: str
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The sine and the cosine half of the encodings of all distances, from K down to -Q+1 ("bi") or
-    to 0 ("uni"), clipped to ±clamp_len if > 0: [1,R,D/2] each.
+    to 0 ("uni"), clipped to ±clamp_len if `clamp_len` > 0: [1,R,D/2] each, in the dtype of the
+    matmuls. length: Q; memory_length: M.
 
     Computed in float32: bfloat16 cannot tell large distances apart.
     """
@@ -120,17 +133,18 @@ def sinusoids_of(
     # are keys after a position, too. No key is K away: `relative_shift` needs this first entry, and
     # drops it.
     farthest = memory_length + length  # K
-    # 0, and with "bi" -1 to -Q + 1
+    # How many distances are 0 or less: 0 alone, or with "bi" 0 to -Q + 1.
     num_not_positive = 1 if attn_type == "uni" else length
     num_distances = farthest + num_not_positive  # R
-    counted = count_to(num_distances, tf.float32)
-    distances = tf.cast(farthest, tf.float32) - counted  # [R]
+    index = count_to(num_distances, tf.float32)
+    distances = tf.cast(farthest, tf.float32) - index  # [R]
     if clamp_len > 0:
         distances = tf.clip_by_value(distances, -clamp_len, clamp_len)
 
     exponents = 2.0 * count_to(d_model // 2, tf.float32) / d_model  # [D/2]
     frequencies = 1.0 / 10000.0**exponents
     angles = distances[:, None] * frequencies[None, :]  # [R,D/2]
+    # One batch element, which is the same for all.
     sine = net.cast(tf.sin(angles))[None]
     cosine = net.cast(tf.cos(angles))[None]
 
@@ -143,10 +157,15 @@ def position_keys(
     sinusoids: tuple[tf.Tensor, tf.Tensor],
     sign: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """Projects the sinusoids by kernel [D,N*H]: [B or 1,N,R,H].
+    """The keys of the relative distances: the sinusoids projected by kernel [D,N*H], [B,N,R,H], or
+    [1,N,R,H] without `sign`.
 
-    sign: [B,1,1,1], -1 where the text runs backward. Its distances are negated; the cosine is even
-    and the sine odd, so the sine half changes its sign, and both directions share the projection.
+    Args:
+      kernel: its first D/2 rows belong to the sines, the others to the cosines.
+      sinusoids: sine and cosine, [1,R,D/2] each, as `sinusoids_of` returns them.
+      sign: [B,1,1,1], 1, or -1 where the text runs backward. Its distances are negated; the cosine
+        is even and the sine odd, so the sine half changes its sign, and both directions share the
+        projection. None: all texts run forward.
     """
     of_sine, of_cosine = tf.split(kernel, 2, axis=0)  # [D/2,N*H]
     sine = split_heads(dense(sinusoids[0], of_sine), net.config.n_head)  # [1,N,R,H]
@@ -175,21 +194,26 @@ def relative_attention(
       k: keys [B,N,K,H].
       v: values [B,N,K,H].
       k_r: keys of the relative distances, [B or 1,N,R,H].
-      weights: of these r_w, r_r, r_s and seg_embed.
+      weights: of the layer; r_w, r_r, r_s and seg_embed are read, the projections are done.
       stream: whose queries they are; its mask as `additive_mask` returns it. A query that sees no
         key gets zeros.
       drops: the dropout of the probabilities.
     """
-    by_distance = scores_by_distance(q, k_r, weights)
-    by_key = relative_shift(by_distance, shape_of(k)[2], stream.first_distance_index)
+    num_keys = shape_of(k)[2]
+    by_distance = scores_by_distance(q, k_r, weights)  # [B,N,T,R]
+    by_key = relative_shift(by_distance, num_keys, stream.first_distance_index)
     scores = relative_scores(q, k, by_key, weights, stream)  # [B,N,T,K]
+    # The softmax is float32 in every precision, the matmul that follows has the dtype of q.
     probabilities = tf.cast(masked_softmax(scores, stream.mask), q.dtype)
     return tf.matmul(dropout(probabilities, drops), v)
 
 
 def scores_by_distance(q: tf.Tensor, k_r: tf.Tensor, weights: Weights) -> tf.Tensor:
-    """The position term of `relative_scores` at all R distances: [B,N,T,R]."""
-    if k_r.shape[0] == 1:  # a matmul must not broadcast: see `ops.repeated`
+    """The position term of `relative_scores` at all R distances, of queries q [B,N,T,H] and the
+    distances' keys k_r [B or 1,N,R,H]: [B,N,T,R]."""
+    # Not a matmul that broadcasts [1,N,R,H] over the batch: TensorFlow's is wrong in some cases
+    # (`ops.repeated`).
+    if k_r.shape[0] == 1:
         return tf.einsum("bnth,nrh->bntr", q + weights.r_r, k_r[0])
     return tf.matmul(q + weights.r_r, k_r, transpose_b=True)
 
@@ -201,16 +225,23 @@ def relative_scores(
 
         ((q_i + r_w) · k_j  +  (q_i + r_r) · k_r[i - j]  +  (q_i + r_s) · seg[i, j]) / sqrt(H)
 
-    that is what key j holds, how far away it is, and whether it is in the same segment. The first
-    two terms are the four of Transformer-XL, section 3.3, with r_w and r_r for its u and v; the
-    third is a_ij of the paper, section 2.5, with r_s for its b. The position term is computed for
-    all R distances, then shifted.
+    that is what key j holds, how far away it is, and whether it is in the same segment: seg[i, j]
+    is one of two learned vectors of each head. The first two terms are the four of Transformer-XL,
+    section 3.3, with r_w and r_r for its u and v; the third is a_ij of the paper, section 2.5, with
+    r_s for its b.
 
-    Args as in `relative_attention`; by_key: `scores_by_distance`, shifted to the keys [B,N,T,K].
+    Args:
+      q: queries [B,N,T,H].
+      k: keys [B,N,K,H].
+      by_key: the position term, not yet divided, [B,N,T,K]: `scores_by_distance`, of which the
+        distance of each key was taken.
+      weights: r_w, r_s and seg_embed of the layer.
+      stream: the segments of its queries and keys are read; None: there is no segment term.
     """
     # What the key holds, and how far away it is.
     scores = tf.matmul(q + weights.r_w, k, transpose_b=True) + by_key  # [B,N,T,K]
-    # Whether it is in the same segment: one of two numbers of each query.
+    # Whether it is in the same segment. A query has only two such scores, one for keys of its
+    # segment and one for the others.
     if stream.segments is not None:
         same, other = tf.unstack(weights.seg_embed)  # [N,1,H]
         q_s = q + weights.r_s
@@ -220,36 +251,39 @@ def relative_scores(
         of_key = tf.expand_dims(stream.key_segments, 1)  # [B,1,K]
         is_same = tf.equal(of_query, of_key)[:, None]  # [B,1,T,K]
         scores += tf.where_v2(is_same, same, other)
-    return tf.cast(scores, tf.float32) / math.sqrt(shape_of(q)[3])
+    head_size = shape_of(q)[3]
+    return tf.cast(scores, tf.float32) / math.sqrt(head_size)
 
 
 def masked_softmax(scores: tf.Tensor, mask: AdditiveMask | None) -> tf.Tensor:
-    """Probabilities of the visible keys, float32 [B,N,T,K]. A query that sees no key gets zeros; in
-    the original implementation it attends equally to all keys."""
+    """Probabilities of the visible keys, float32 [B,N,T,K] as the scores; mask None: all keys are
+    visible. A query that sees no key gets zeros; in the original implementation it attends equally
+    to all keys."""
     if mask is None:
         return tf.nn.softmax(scores)
     probabilities = tf.nn.softmax(scores + mask.bias)
-    if mask.has_visible_key is None:
+    if mask.has_visible_key is None:  # every query sees a key
         return probabilities
     return probabilities * mask.has_visible_key
 
 
 def attention_form(run: RunConfig, mask: Mask | None, has_segments: bool) -> str:
-    """The form of attention in a run: the one place where it is chosen.
+    """The form in which a run computes attention, by name: "plain", "fused", "without shift" or
+    "tuned". It is chosen here alone.
 
     All forms compute what `relative_attention` says, up to rounding. Decoding token by token
     (`incremental`) computes by its equations, too.
 
     Args:
-      run: how the network is run; its device is known.
+      run: how the network is run; its device is not None.
       mask: over the keys, or None.
       has_segments: whether the score has a segment term.
     """
     if run.device == "plain":
         return "plain"  # `relative_attention` itself
     # `kernels_gpu`: one program on an NVIDIA GPU, for networks with segments and masks by ranks of
-    # static shapes. XLA calls it, so only within a function that it compiles; outside of such a
-    # function a network is built for its variables alone.
+    # static shapes. Only XLA can call it, so it is chosen within a function, which XLA compiles.
+    # Outside of a function a network is built for its variables alone, and is never run.
     is_compiled = tf.get_default_graph().building_function
     if run.fused_attention and is_compiled and has_segments and mask is not None:
         rank = mask.key_rank
@@ -290,34 +324,34 @@ def layer(
 
     Args:
       config: the architecture.
-      run: how the network is run; its device is known.
+      run: how the network is run; its device is not None.
       seed: of the dropout of this layer; None: there is none.
-      first_row: as in `transformer_xl`.
+      first_row: the index of batch element 0 in the global batch; None: there are no indices.
       form: of attention, see `attention_form`.
       weights: of this layer.
       h: the content stream, [B,Q,D].
       g: the query stream, [B,P,D]; or None.
       memory: [B,M,D]; or None.
-      content_stream: who sees whom in the content stream.
-      query_stream: the same in the query stream; None without g.
-      sinusoids: as `sinusoids_of` returns them.
-      sign: of the distances, as in `position_keys`.
+      content_stream: masks, segments and distances of the content stream's queries.
+      query_stream: the same of the query stream; None without g.
+      sinusoids: sine and cosine, [1,R,D/2] each, as `sinusoids_of` returns them.
+      sign: of the distances, [B,1,1,1], -1 where the text runs backward; None: all run forward.
       is_last_layer: h is then not computed if there is a g: nothing would read it.
 
     Returns:
       h and g of the next layer, None for one that does not exist.
     """
-    # The dropouts of a layer are counted from 1, and folded into its own seed.
+    # A context of its own: the seed of a layer's n-th dropout folds n into the layer's seed.
     net = LayerContext(config, run, seed, first_row)
     k = keys_or_values(net, weights.k, h, memory)
     v = keys_or_values(net, weights.v, h, memory)
-    if form == "without shift":
+    if form == "without shift":  # which projects the queries in place of the distances
         k_r = kernels_tpu.Distances(weights.r, *sinusoids, sign)
     else:
         k_r = position_keys(net, weights.r, sinusoids, sign)
 
     def attend(x: tf.Tensor, stream: Stream) -> tf.Tensor:
-        """Attention of the stream x [B,T,D], in the form of the run: [B,N,T,H]."""
+        """Attention of the stream x [B,T,D] to the keys, in this form: [B,N,T,H]."""
         q = split_heads(dense(x, weights.q), config.n_head)  # [B,N,T,H]
         drops = net.next_dropout(run.dropatt)
         inputs = q, k, v, k_r, weights, stream, drops
@@ -326,17 +360,20 @@ def layer(
         elif form == "without shift":
             heads = kernels_tpu.relative_attention(*inputs)
         elif form == "fused":
-            # It imports a part of TensorFlow that others do not need.
+            # Imported here, as it imports a part of TensorFlow that the other forms do not need.
             from xlnet.model import kernels_gpu
 
             assert run.fused_attention is not None
             heads = kernels_gpu.relative_attention(run.fused_attention, *inputs)
         else:
             heads = kernels_tuned.relative_attention(net.elementwise_form, *inputs)
-        if stream.query_weights is not None:
+        if (
+            stream.query_weights is not None
+        ):  # [B,T], 0 switches a query's attention off
             heads *= net.cast(stream.query_weights)[:, None, :, None]
         return heads
 
+    # h comes first: the order of the calls decides which dropout mask is whose.
     new_h = new_g = None
     if g is None or not is_last_layer:
         new_h = after_attention(net, weights, h, attend(h, content_stream))
@@ -348,7 +385,8 @@ def layer(
 def keys_or_values(
     net: LayerContext, kernel: tf.Tensor, h: tf.Tensor, memory: tf.Tensor | None
 ) -> tf.Tensor:
-    """Projects [memory, h] by kernel [D,N*H]: [B,N,K,H]. No gradient reaches the memory."""
+    """The keys or the values: memory [B,M,D], if there is one, and h [B,Q,D] one after the other,
+    projected by kernel [D,N*H]: [B,N,K,H]. No gradient reaches the memory."""
     projected = dense(h, kernel)
     if memory is not None:
         of_memory = dense(tf.stop_gradient(net.cast(memory)), kernel)
@@ -364,8 +402,11 @@ def after_attention(
 
         x ← LayerNorm(x + heads projected)
         x ← LayerNorm(x + feed_forward(x))
+
+    with dropout of both terms that are added, and within the feed-forward layer.
     """
     rate = net.run.dropout
+    # weights.o is [D,N*H], as the other projections are: it is multiplied transposed.
     projected = ops.dense_back(ops.merge_heads(heads), weights.o)
     attended = x + net.dropout(projected, rate)
     x = kernels_tuned.layer_norm(attended, *weights.attention_norm)
@@ -385,9 +426,14 @@ def after_attention(
 
 
 class Query(NamedTuple):
-    """The query stream. positions: int [B,P], what each target position predicts; weights: float32
-    [B,P], 0 switches its attention off. With `positions` None every position has a query (P = Q),
-    and masked, float32 [B,Q], says which of them hide their token."""
+    """What the query stream predicts.
+
+    positions: int [B,P], the position of the sequence that each target position predicts; None:
+      every position of the sequence has a query, P = Q.
+    weights: float32 [B,P], 0 switches the attention of a target position off; None: all are on.
+    masked: float32 [B,Q], read only where `positions` is None: 1 for a position whose query does
+      not begin with its token.
+    """
 
     positions: tf.Tensor | None = None
     weights: tf.Tensor | None = None
@@ -395,9 +441,14 @@ class Query(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """sequence: float32 [B,P,D] of the query stream if there is one, else [B,Q,D] of the content
-    stream. new_mems: over layers [B,M',D] in the dtype of the matmuls, or None. embedding_table:
-    [V,D]."""
+    """What the network returns.
+
+    sequence: float32 [B,P,D] of the query stream if there is one, else [B,Q,D] of the content
+      stream.
+    new_mems: the memory for the next sequence, a list over layers of [B,M',D] in the dtype of the
+      matmuls, M' <= mem_len; None without `mem_len`.
+    embedding_table: [V,D].
+    """
 
     sequence: tf.Tensor
     new_mems: Any
@@ -421,7 +472,8 @@ def transformer_xl(
     """Runs the network in variable scope `transformer`.
 
     Args:
-      run: its `bi_data` is not read, see `direction`.
+      config: the architecture.
+      run: how the network is run; its `bi_data` is not read, see `direction`.
       input_ids: int32 or int64 [B,Q], as are all integers; int64 stays on a GPU, int32 does not;
         a TPU computes int64 in two parts.
       seg_ids: int [B,Q], 0 <= id < NUM_SEGMENTS; memory counts as segment 0. None: no segments.
@@ -429,15 +481,17 @@ def transformer_xl(
       mask: who sees whom in the sequence: by ranks, as `permutation_mask` returns it, or bool
         [B or 1,Q or 1,Q], True where i may not see j. The content stream sees itself all the same;
         a query that sees nothing attends to nothing. None: all see all.
-      mems: per layer [B,M,D], the memory of earlier sequences, visible, without gradients. None:
-        M = 0.
+      mems: per layer [B,M,D], the memory of earlier sequences, visible, without gradients. None or
+        empty: M = 0.
       query: `Query`, or None for the content stream alone.
       attn_type: "bi", or "uni" for the causal Transformer-XL.
-      seed: of dropout in training, see `stateless_random`.
+      seed: of dropout in training: uint64 [1], or two 32-bit halves, see `stateless_random`. None:
+        no dropout.
       first_row: an int or a scalar, the index of batch element 0 in the global batch, so that a
         micro-batch has the dropout masks of its part. None: batch elements have no index.
     """
-    # The device is determined here, as its scope is lost within the function of a layer.
+    # The device is determined here: the function that builds a layer does not see the device scope
+    # of its caller.
     run = dataclasses.replace(run, device=run.device or ops.device_here())
     net = LayerContext(config, run, seed, first_row)
     with tf.variable_scope("transformer"):
@@ -474,7 +528,8 @@ def transformer_xl(
             sign = net.cast(1 - 2 * direction)[:, None, None, None]
 
         if run.device == "tpu":
-            # What each layer makes of these tables would be half of the program.
+            # XLA would compute beforehand what each layer makes of these constant tables, and store
+            # it in the program, as half of its size.
             sinusoids = tuple(ops.not_constant(*sinusoids))
 
         # How a layer enters TensorFlow's graph makes no difference to its numbers.
@@ -482,8 +537,8 @@ def transformer_xl(
         is_compiled = run.device in ("xla", "tpu")
         if run.is_training and run.recompute:
             run_layer = functools.partial(ops.recomputed, run_layer, is_compiled)
-        # Not for XLA: if shapes go from a function to its gradient, it takes all inputs of the
-        # function for constants, and would compile for each batch.
+        # Not for XLA: where a function passes shapes on to its gradient, XLA takes all inputs of
+        # the function for constants, and would compile again for each batch.
         if run.traced_once and not is_compiled:
             run_layer = ops.traced_once(run_layer)
 
@@ -520,8 +575,17 @@ def transformer_xl(
 def embed(
     net: LayerContext, input_ids: tf.Tensor, query: Query | None
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor | None]:
-    """The table [V,D], the beginning h [B,Q,D] of the content stream, and g [B,P,D] of the query
-    stream or None: one learned vector for all targets, as a target must not see its own token."""
+    """The embeddings of the tokens, and with them the beginning of both streams.
+
+    Args:
+      input_ids: int [B,Q].
+      query: the query stream; None: there is none.
+
+    Returns:
+      The embedding table [V,D]; h [B,Q,D], which begins the content stream; g [B,P,D], which begins
+      the query stream, or None: one learned vector for all targets, as a target must not see its
+      own token.
+    """
     config = net.config
     with tf.variable_scope("word_embedding"):
         table = get_weight(
@@ -532,8 +596,10 @@ def embed(
         return table, h, None
     with tf.variable_scope("mask_emb"):
         mask_embedding = net.variable("mask_emb", [1, 1, config.d_model])
-    if query.positions is None:
-        masked = net.cast(query.masked)[:, :, None]
+    if (
+        query.positions is None
+    ):  # a query at every position: the vector, or the token's own
+        masked = net.cast(query.masked)[:, :, None]  # [B,Q,1]
         return table, h, masked * mask_embedding + (1.0 - masked) * h
     batch, target_count = shape_of(query.positions)
     shape = [batch, target_count, config.d_model]
@@ -564,14 +630,15 @@ def streams_of(
         key_segments = tf.concat([of_memory, seg_ids], axis=1)  # [B,K]
 
     # The content stream: all positions, which see their own token, too.
-    with_own = mask
+    content_mask = mask
     if mask is not None:
-        with_own = mask._replace(own_key=position[None])
-    content_stream = Stream(prepared(form, with_own), seg_ids, key_segments)
+        content_mask = mask._replace(own_key=position[None])
+    content_stream = Stream(prepared(form, content_mask), seg_ids, key_segments)
     if query is None:
         return content_stream, None
 
-    # The query stream: of all positions those of the targets, without their own token.
+    # The query stream: its queries do not see their own token. They are all positions, or those of
+    # the targets, of which then everything is taken that there is for each position.
     segments, first_distance_index, positions = seg_ids, None, query.positions
     if positions is not None:
         # The distance from position i to key 0 is d = M + i. Among the R distances it has the index
@@ -582,7 +649,7 @@ def streams_of(
             segments = tf.gather(segments, positions, batch_dims=1)  # [B,P]
         if mask is not None and mask.masked is not None:
             masked = mask.masked  # [B or 1,Q or 1,K]
-            if masked.shape[1] != 1:
+            if masked.shape[1] != 1:  # else it is the same for all positions
                 shape = [shape_of(positions)[0], *shape_of(masked)[1:]]
                 masked = tf.broadcast_to(masked, shape)
                 masked = tf.gather(masked, positions, batch_dims=1)  # [B,P,K]
@@ -601,7 +668,8 @@ def streams_of(
 
 
 def prepared(form: str, mask: Mask | None) -> Mask | AdditiveMask | None:
-    """The mask as attention of this form reads it in all layers."""
+    """The mask as attention of this form reads it in all layers: the fused form by ranks, the
+    others as a number for each score."""
     if mask is None or form == "fused":
         return mask
     return additive_mask(mask)
@@ -613,10 +681,11 @@ def update_memory(
     mem_len: int | None,
     reuse_len: int | None,
 ) -> tf.Tensor | None:
-    """The memory for the next sequence.
+    """The memory for the next sequence: [B,M',D], M' <= mem_len.
 
-    The first `reuse_len` positions of the layer's input h [B,Q,D] (None: all) follow the old memory
-    [B,M,D]; the last `mem_len` are kept, as numbers without gradient. None if `mem_len` is.
+    The first `reuse_len` positions of the layer's input h [B,Q,D] (None or 0: all) follow the old
+    memory [B,M,D], if there is one; the last `mem_len` are kept, as numbers without gradient. None
+    if `mem_len` is None or 0: no memory is kept.
     """
     if not mem_len:
         return None

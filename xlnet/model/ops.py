@@ -1,5 +1,9 @@
 """Operations on tensors that all parts of the network use, and how a layer enters TensorFlow's
-graph; shape letters as in `modeling`."""
+graph.
+
+Shape letters: B batch, T positions, P those of them that are read, N heads, H d_head, D width, I
+and O the widths of a dense layer's input and output, V vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-# By name, such as the features of a batch.
+# Tensors or arrays by name, such as the features of a batch.
 Tensors = dict[str, tf.Tensor]
 Arrays = dict[str, np.ndarray]
 
@@ -19,6 +23,9 @@ def gradients(
     y: Any, xs: Sequence[tf.Tensor], dy: Any = None
 ) -> list[tf.Tensor | None]:
     """`tf.gradients`, with the gradients of a tensor that is used several times summed in pairs.
+
+    y: a tensor or a nest of them; dy: the gradients of y, of the same nest; None: ones. Returns the
+    gradients of `xs`; None for one that y does not depend on.
 
     TensorFlow's sum of more tensors starts with the first buffer that it can reuse: where
     operations run in parallel, the last bit depends on which of them ends first.
@@ -36,33 +43,33 @@ def gradients(
 
 
 def device_here() -> str:
-    """The device of the current device scope, such as "cpu"; without one, "gpu" if there is a GPU,
-    else "cpu"."""
+    """The device of the current device scope: "cpu", "gpu" or "tpu". Without a scope, "tpu" in a
+    replica of a TPU, else "gpu" if there is a GPU, else "cpu"."""
     # TensorFlow has no function that returns the device scope; an operation that is made in it has
-    # its device.
-    found = tf.DeviceSpec.from_string(tf.no_op().device).device_type or ""
+    # its device, "" without a scope.
+    in_scope = tf.DeviceSpec.from_string(tf.no_op().device).device_type or ""
     # The graph of a TPU's replica has no device scope.
     strategy = tf2.distribute.get_strategy()
-    is_replica = not found and isinstance(strategy, tf2.distribute.TPUStrategy)
-    if found.upper().startswith("TPU") or is_replica:
+    is_replica = not in_scope and isinstance(strategy, tf2.distribute.TPUStrategy)
+    if in_scope.upper().startswith("TPU") or is_replica:  # also "TPU_REPLICATED_CORE"
         return "tpu"
-    if found:
-        return found.lower()
+    if in_scope:
+        return in_scope.lower()
     return "gpu" if tf2.config.get_visible_devices("GPU") else "cpu"
 
 
 def on_device(features: Tensors) -> Tensors:
-    """Integer features in the type of the device.
+    """The features by name, integers cast to the type of the device; others stay as they are.
 
     int64, as TensorFlow computes int32 on the host, where it is used for shapes, and would copy the
     results to the GPU in every step. int32 on a TPU, which computes int64 in two parts.
     """
-    other, own = tf.int32, tf.int64
+    wanted, unwanted = tf.int64, tf.int32
     if device_here() == "tpu":
-        other, own = own, other
+        wanted, unwanted = unwanted, wanted
     cast = {}
     for name, value in features.items():
-        cast[name] = tf.cast(value, own) if value.dtype == other else value
+        cast[name] = tf.cast(value, wanted) if value.dtype == unwanted else value
     return cast
 
 
@@ -76,9 +83,9 @@ def shape_of(x: tf.Tensor) -> list[Any]:
 
 
 def count_to(size: Any, dtype: tf.DType) -> tf.Tensor:
-    """0, 1, ... size - 1 in `dtype`: [size]; `size` as `shape_of` gives it.
+    """0, 1, ... size - 1 in `dtype`: [size]; `size` as `shape_of` returns it, an int or a scalar.
 
-    Without `tf.range`, which counts on the host.
+    Without `tf.range`, which counts on the host: a GPU would wait for it.
     """
     if isinstance(size, int):
         return tf.constant(np.arange(size), dtype)
@@ -86,8 +93,12 @@ def count_to(size: Any, dtype: tf.DType) -> tf.Tensor:
 
 
 def lookup(table: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
-    """Looks up ids [B,T] in table [V,D]: [B,T,D]. The gradient is dense, as the table is also that
-    of the softmax; TensorFlow's would compute indices on the host, for which a GPU would wait."""
+    """Looks up ids [B,T] in table [V,D]: [B,T,D].
+
+    The gradient of the table is dense, a sum over the ids: the embedding table is also the weights
+    of the softmax, whose gradient is dense in any case. TensorFlow's own gradient would be sparse,
+    and would compute indices on the host, for which a GPU would wait.
+    """
 
     @tf.custom_gradient
     def run(table: tf.Tensor, ids: tf.Tensor) -> Any:
@@ -103,8 +114,9 @@ def lookup(table: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
 
 
 def gather_rows(x: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """Positions `rows` [B,P] of x [B,T,D]: [B,P,D]."""
+    """Positions `rows` [B,P] of x [B,T,D]: [B,P,D], with the gradient of `lookup`."""
     batch, length, width = shape_of(x)
+    # In the matrix [B*T,D] the rows of batch element b begin at b * T.
     begins = count_to(batch, rows.dtype) * tf.cast(length, rows.dtype)  # [B]
     return lookup(tf.reshape(x, [batch * length, width]), rows + begins[:, None])
 
@@ -115,7 +127,7 @@ def in_rows(x: tf.Tensor) -> tf.Tensor:
 
 
 def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None) -> tf.Tensor:
-    """`x [..., I] @ kernel [I, O] + bias [O]`.
+    """`x [..., I] @ kernel [I, O] + bias [O]`: [..., O]. bias None: none is added.
 
     Not with `bias_add`: its gradient sums bfloat16 in bfloat16 on a CPU, where 8,192 times 0.01
     gives 4.
@@ -132,7 +144,7 @@ def dense_back(y: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
 
 
 def repeated(x: tf.Tensor, batch: Any) -> tf.Tensor:
-    """x [1,...], or [B,...] already, once for each of `batch` batch elements: [B,...].
+    """x [1,...] once for each of `batch` batch elements: [B,...]. x [B,...] is returned as it is.
 
     For the operands of a matmul, whose batch dimensions must not broadcast. TensorFlow 2.21 with
     oneDNN, on a processor with AMX, writes out of bounds where they are [B,1] and [1,1], a network
@@ -144,7 +156,7 @@ def repeated(x: tf.Tensor, batch: Any) -> tf.Tensor:
 
     prints [3.] each time with TF_ENABLE_ONEDNN_OPTS=0.
     """
-    if x.shape[0] != 1 or isinstance(batch, int) and batch == 1:
+    if x.shape[0] != 1 or (isinstance(batch, int) and batch == 1):
         return x
 
     @tf.custom_gradient
@@ -153,8 +165,8 @@ def repeated(x: tf.Tensor, batch: Any) -> tf.Tensor:
         def gradient(dy: tf.Tensor) -> tf.Tensor:
             return tf.reduce_sum(dy, axis=0, keepdims=True)
 
-        others = [1] * (len(x.shape) - 1)
-        return tf.tile(x, [batch, *others]), gradient
+        once = [1] * (len(x.shape) - 1)  # along the other axes
+        return tf.tile(x, [batch, *once]), gradient
 
     return tiled(x)
 
@@ -177,10 +189,10 @@ def merge_heads(x: tf.Tensor) -> tf.Tensor:
 
 
 def not_constant(*tensors: tf.Tensor) -> list[tf.Tensor]:
-    """Tensors behind XLA's optimization barrier.
+    """The same tensors, as outputs of XLA's optimization barrier.
 
     TensorFlow and XLA compute beforehand what follows from constants, and compute once what is
-    written twice; they do not look behind it.
+    written twice. They do neither across a barrier.
     """
     from tensorflow.compiler.tf2xla.python import xla  # a part that others do not need
 
@@ -190,52 +202,64 @@ def not_constant(*tensors: tf.Tensor) -> list[tf.Tensor]:
 def recomputed(function: Callable[..., Any], is_compiled: bool, *inputs: Any) -> Any:
     """Gradient checkpointing: `function(*inputs)` without keeping its intermediate tensors.
 
-    The backward pass runs `function` again, so it must depend on its inputs, nests of tensors and
-    other values, alone: it reads no variables, and its dropout masks come from a seed among them.
-    Its outputs are a nest of tensors and None. is_compiled: whether XLA compiles it.
+    The backward pass runs `function` again, so it must depend on its inputs alone: it reads no
+    variables, and its dropout masks come from a seed among the inputs.
+
+    Args:
+      function: returns a nest of tensors and None.
+      is_compiled: whether XLA compiles the graph.
+      inputs: nests of tensors and other values.
     """
+    # `tf.custom_gradient` takes and returns tensors alone. So nests are taken apart before it and
+    # put together within `call`; those of the outputs the other way round.
     leaves = tf.nest.flatten(inputs)
-    given_tensors = [leaf for leaf in leaves if tf.is_tensor(leaf)]
-    structures = []  # of the outputs, once they are known
+    input_tensors = [leaf for leaf in leaves if tf.is_tensor(leaf)]
+    nests = []  # the outputs as `function` nests them, of each call
 
     def call(tensors: Any) -> list[tf.Tensor]:
-        """The outputs that are tensors, for these tensors in the place of those of `inputs`."""
-        rest = iter(tensors)
-        given = []
+        """The outputs that are tensors, for these tensors in the place of `input_tensors`."""
+        next_tensor = iter(tensors)
+        replaced = []
         for leaf in leaves:
-            given.append(next(rest) if tf.is_tensor(leaf) else leaf)
-        outputs = function(*tf.nest.pack_sequence_as(inputs, given))
-        structures.append(outputs)
+            replaced.append(next(next_tensor) if tf.is_tensor(leaf) else leaf)
+        outputs = function(*tf.nest.pack_sequence_as(inputs, replaced))
+        nests.append(outputs)
         return [output for output in tf.nest.flatten(outputs) if output is not None]
 
     @tf.custom_gradient
     def forward(*tensors: tf.Tensor) -> Any:
         def gradient(*dys: tf.Tensor) -> Any:
-            # Not before the backward pass, and not merged with the forward pass.
+            # The inputs are copied in such a way that the second run does not start before the
+            # gradients `dys` are there, and is not merged with the first run.
             if is_compiled:
-                behind = not_constant(*tensors, *dys)
-                again, dys_behind = behind[: len(tensors)], behind[len(tensors) :]
+                copies = not_constant(*tensors, *dys)
+                tensors_again = copies[: len(tensors)]
+                output_gradients = copies[len(tensors) :]
             else:
                 with tf.control_dependencies(dys):
-                    again = [tf.identity(x) for x in tensors]
-                dys_behind = list(dys)
-            with tf.name_scope("recomputed"):
-                return gradients(call(again), again, dys_behind)
+                    tensors_again = [tf.identity(x) for x in tensors]
+                output_gradients = list(dys)
+            with tf.name_scope(
+                "recomputed"
+            ):  # in the names of operations, for profiles
+                return gradients(call(tensors_again), tensors_again, output_gradients)
 
         return call(tensors), gradient
 
-    computed = iter(forward(*given_tensors))
+    # The outputs in the nest of the first call, that of the forward pass.
+    computed = iter(forward(*input_tensors))
     return tf.nest.map_structure(
-        lambda output: None if output is None else next(computed), structures[0]
+        lambda output: None if output is None else next(computed), nests[0]
     )
 
 
 def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, traced once together with its gradient for all calls with inputs of the same
-    shapes, and the same values where they are no tensors.
+    """`function` as a function of TensorFlow, which is traced once, together with its gradient, for
+    all calls with tensors of the same shapes and dtypes and the same other inputs.
 
-    It must depend on its inputs, nests of tensors, alone; a variable among them would be that of
-    the first call in all calls. Each call is one operation, which the session inlines: see
-    `devices.Devices.session_config`.
+    `function` must depend on its inputs alone, nests of tensors and other values; a variable among
+    them would be that of the first call in all calls. Each call is one operation of the graph,
+    which the session inlines: see `devices.Devices.session_config`.
     """
+    # The lambda takes any inputs by position, as `function` may be a partial one.
     return tf2.function(lambda *inputs: function(*inputs), autograph=False)

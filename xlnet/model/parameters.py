@@ -1,7 +1,7 @@
 """The learned weights, under the names of the released checkpoints, and what all layers share:
 precision, dropout, the form for the device.
 
-Shape letters as in `modeling`.
+Shape letters: B batch, N heads, H d_head, D d_model.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from xlnet.model.kernels import NO_DROPOUT, Dense, Dropout, Norm, Weights
 from xlnet.model.stateless_random import fold_in
 from xlnet.settings.network import DTYPES, RunConfig, XLNetConfig
 
-# The matrices of the network, by the name of the variable.
+# The names of the network's matrices, without that of the output layer.
 _MATRIX = re.compile("/transformer/.*(/kernel|/lookup_table)$")
+# The initializers that take a seed.
 _RANDOM = (tf.initializers.random_normal, tf.initializers.random_uniform)
 
 
@@ -28,20 +29,21 @@ def model_scope(kept_in: str | None = None) -> tf.variable_scope:
     the seed of the graph: it is the same for any devices and micro-batches.
 
     Args:
-      kept_in: the precision in which the matrices are stored, for inference only: that of the
-        matmuls, which would round them in each step. Biases, norms and the output layer's matrix
-        stay float32. None: float32.
+      kept_in: the precision in which the network's matrices are stored, for inference only: "fp32",
+        "bf16" or "fp16", that of the matmuls, which would otherwise round them in each step.
+        Biases, norms and the output layer's matrix stay float32. None: float32.
     """
 
-    # The variables are reused: replicas, micro-batches and a compiled step use the same ones.
-    def named(
+    def get_variable(
         getter: Callable[..., Any],
         name: str,
         *args: Any,
         initializer: Any = None,
         **kwargs: Any,
     ) -> Any:
-        # Each weight has a seed of its own, a function of its name, of 31 bits as TensorFlow's are.
+        """`tf.get_variable`, which is `getter`, with this weight's own seed and dtype."""
+        # A seed is a function of the variable's name: a CRC of 32 bits, of which 31 are taken, as
+        # TensorFlow's seeds have so many.
         if isinstance(initializer, _RANDOM):
             seed = zlib.crc32(name.encode()) >> 1
             values = dict(initializer.get_config(), seed=seed)
@@ -51,7 +53,8 @@ def model_scope(kept_in: str | None = None) -> tf.variable_scope:
             initializer = _rounding(initializer)
         return getter(name, *args, initializer=initializer, **kwargs)
 
-    return tf.variable_scope("model", custom_getter=named, reuse=tf.AUTO_REUSE)
+    # The variables are reused: replicas, micro-batches and a compiled step use the same ones.
+    return tf.variable_scope("model", custom_getter=get_variable, reuse=tf.AUTO_REUSE)
 
 
 def _rounding(initializer: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
@@ -62,8 +65,14 @@ def _rounding(initializer: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]
 class LayerContext:
     """What a layer needs besides its inputs: sizes, rates, precision, form, the next dropout.
 
-    seed: of all dropout, see `stateless_random`; None: there is none. first_row: see
-    `kernels.Dropout`. precision: of the matmuls, "fp32", "bf16" or "fp16"; None: that of the run.
+    Args:
+      config: the architecture.
+      run: how the network is run.
+      seed: of all dropout, uint64 [1] or two 32-bit halves, see `stateless_random`; None: there is
+        none.
+      first_row: the index of batch element 0 in the global batch, of which dropout masks depend;
+        None: batch elements have no index.
+      precision: of the matmuls, "fp32", "bf16" or "fp16"; None: that of the run.
     """
 
     def __init__(
@@ -84,7 +93,7 @@ class LayerContext:
         self.elementwise_form = kernels_tuned.form_of(
             device, run.is_training, config.d_inner
         )
-        self._dropouts = 0
+        self._dropouts = 0  # how many there were so far
 
     def variable(
         self,
@@ -92,13 +101,14 @@ class LayerContext:
         shape: Sequence[int],
         initializer: tf.initializers.Initializer | None = None,
     ) -> tf.Tensor:
-        """A float32 master weight, read in the compute dtype."""
+        """A weight, stored in float32 and cast to the dtype of the matmuls. initializer None: that
+        of the run."""
         return self.cast(
             get_weight(name, shape, initializer or get_initializer(self.run))
         )
 
     def cast(self, x: tf.Tensor) -> tf.Tensor:
-        """x in the compute dtype."""
+        """x in the dtype of the matmuls."""
         return tf.cast(x, self.dtype)
 
     def dropout(self, x: tf.Tensor, rate: float) -> tf.Tensor:
@@ -107,8 +117,11 @@ class LayerContext:
         return kernels_tuned.dropout(self.elementwise_form, x, self.next_dropout(rate))
 
     def next_dropout(self, rate: float) -> Dropout:
-        """The next dropout. The seed of the n-th dropout folds in n, so the masks of a network
-        depend on the order in which its parts call this."""
+        """The dropout for the next place, at this rate; off if the run does not train.
+
+        The seed of the n-th dropout folds in n, so the masks of a network depend on the order in
+        which its parts call this.
+        """
         if not self.run.is_training or not rate:
             return NO_DROPOUT
         assert self.seed is not None, "dropout in training needs a seed"
@@ -126,15 +139,17 @@ def get_initializer(run: RunConfig) -> tf.initializers.Initializer:
 def get_weight(
     name: str, shape: Sequence[int], initializer: tf.initializers.Initializer
 ) -> tf.Tensor:
-    """A weight, float32 unless `model_scope` keeps it otherwise. Reading it costs nothing, but a
-    gather from the variable itself would make later reads copy it."""
+    """A variable of this name, made or reused, as a tensor: float32 unless `model_scope` stores it
+    otherwise."""
+    # Read here, once: a gather from the variable itself would make later reads copy it.
     return tf.convert_to_tensor(
         tf.get_variable(name, shape, tf.float32, initializer, use_resource=True)
     )
 
 
 def layer_weights(net: LayerContext, has_segments: bool) -> list[Weights]:
-    """The `Weights` of each layer, variables in `layer_<i>`.
+    """The `Weights` of each layer, from variables in `layer_<i>` and, for r_w, r_r, r_s and
+    seg_embed, variables that all layers are in. has_segments: without, r_s and seg_embed are None.
 
     Untied (`untie_r`), a layer has its own r_w, r_r and r_s; seg_embed is always the layer's own.
     """
@@ -142,7 +157,7 @@ def layer_weights(net: LayerContext, has_segments: bool) -> list[Weights]:
     heads = [config.n_head, config.d_head]
 
     def biases(name: str) -> list[Any]:
-        """[N,1,H] of each layer."""
+        """The bias `name` of each layer, [N,1,H]."""
         # Released models have a bias for each layer, stacked; Transformer-XL has one for all.
         if config.untie_r:
             return tf.unstack(net.variable(name, [config.n_layer] + heads)[:, :, None])
@@ -153,8 +168,8 @@ def layer_weights(net: LayerContext, has_segments: bool) -> list[Weights]:
     if has_segments:
         r_s = biases("r_s_bias")
         embeddings = net.variable("seg_embed", [config.n_layer, 2] + heads)
-        seg_embed = tf.unstack(embeddings[:, :, :, None])
-    found = []
+        seg_embed = tf.unstack(embeddings[:, :, :, None])  # [2,N,1,H] each
+    layers = []
     width, inner_width = config.d_model, config.d_inner
     for layer in range(config.n_layer):
         with tf.variable_scope(f"layer_{layer}"):
@@ -173,14 +188,15 @@ def layer_weights(net: LayerContext, has_segments: bool) -> list[Weights]:
                 outer=dense_weights(net, "ff/layer_2", inner_width, width),
                 feed_forward_norm=norm_weights(net, "ff/LayerNorm"),
             )
-        found.append(weights)
-    return found
+        layers.append(weights)
+    return layers
 
 
 def head_kernel(net: LayerContext, scope: str) -> tf.Tensor:
     """The projection `scope`/kernel [D,N,H], read as a matrix [D,N*H]."""
     config = net.config
     with tf.variable_scope(scope):
+        # Of three axes, as checkpoints have it.
         kernel = net.variable("kernel", [config.d_model, config.n_head, config.d_head])
     return tf.reshape(kernel, [config.d_model, config.n_head * config.d_head])
 
@@ -188,7 +204,8 @@ def head_kernel(net: LayerContext, scope: str) -> tf.Tensor:
 def dense_weights(
     net: LayerContext, scope: str, width_in: int, width_out: int
 ) -> Dense:
-    """`scope`/kernel [width_in,width_out] and `scope`/bias [width_out]."""
+    """The weights of a dense layer, `scope`/kernel [width_in,width_out] and `scope`/bias
+    [width_out]."""
     with tf.variable_scope(scope):
         kernel = net.variable("kernel", [width_in, width_out])
         bias = net.variable("bias", [width_out], tf.initializers.zeros())
