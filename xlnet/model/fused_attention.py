@@ -35,7 +35,9 @@ stores), and `distance_query_gradient` and `distance_key_gradient` are matmuls o
 Target positions have a first distance each, so that no band exists: their position scores, T = P
 rows alone, come from a matmul in memory, and the program reads each row from its first distance on.
 
-Shape letters as in `modeling`. Arrays are [B,T,N,H]: heads are inside, as matmuls leave them.
+Shape letters: B examples, T queries, K keys, R relative distances, N heads, H d_head; P target
+positions. Arrays are [B,T,N,H]: heads are inside, as matmuls leave them. Programs get arrays as
+pointers to their first cell, and read them by the index of a cell.
 """
 
 # Triton decides the types of what has no annotation.
@@ -49,7 +51,7 @@ from typing import Any, NamedTuple
 import triton
 import triton.language as tl
 
-# The sizes of a program, which `set_sizes` sets: a process compiles one program.
+# The constants of a program, which `set_sizes` sets: a process compiles one program.
 T = tl.constexpr(1)
 K = tl.constexpr(1)
 R = tl.constexpr(1)
@@ -60,7 +62,7 @@ SEES_ITSELF = tl.constexpr(True)  # whether query i also sees key K - T + i
 IN_TILE = tl.constexpr(True)  # whether the queries are the complete sequence
 BLOCK = tl.constexpr(1)  # queries and keys of a block
 
-_LOG2_E = tl.constexpr(1.4426950408889634)
+_LOG2_E = tl.constexpr(1.4426950408889634)  # exp(x) is 2 to the power of x * log2(e)
 # The rank of a key beyond the end, which no query sees.
 _HIDDEN_RANK = tl.constexpr(2**31 - 1)
 
@@ -70,7 +72,7 @@ _HIDDEN_RANK = tl.constexpr(2**31 - 1)
 
 @triton.jit
 def _mixed(x):
-    """`stateless_random.mixed` of uint32."""
+    """A hash of uint32 numbers, the finalizer of MurmurHash3, as in `stateless_random.mixed`."""
     x = (x ^ (x >> 16)) * tl.full([], 0x85EBCA6B, tl.uint32)
     x = (x ^ (x >> 13)) * tl.full([], 0xC2B2AE35, tl.uint32)
     return x ^ (x >> 16)
@@ -78,10 +80,14 @@ def _mixed(x):
 
 @triton.jit
 def _kept(query_hash, second, key):
-    """Whether each probability is kept: bool [queries, keys]."""
+    """Whether each probability of a block is kept: bool [queries, keys].
+
+    query_hash: uint32 [queries]; second: the example's second random number; key: indices [keys].
+    """
     key_hash = _mixed(key.to(tl.uint32) + second)
     x = (query_hash[:, None] ^ key_hash[None, :]) * tl.full([], 0x85EBCA6B, tl.uint32)
     x = (x ^ (x >> 15)) * tl.full([], 0xC2B2AE35, tl.uint32)
+    # A threshold for 32 bits: the fraction DROPPED / 65536 of all numbers is below.
     return x >= tl.full([], DROPPED * 65536, tl.uint32)
 
 
@@ -91,10 +97,19 @@ def _kept(query_hash, second, key):
 class _Queries(NamedTuple):
     """A block of queries of one head of one example, and what each of them has.
 
-    index, is_inside: which queries these are, and whether they exist. cells, row: where they are in
-    arrays [B,T,N,H] and [B,N,T]. hash, second: arguments of `_kept`. With IN_TILE k_r points to the
-    keys of the distances, and first is the first distance. Otherwise row_start is the cell of each
-    query for key 0 in by_distance.
+    index: their numbers, [BLOCK], of which the last block may have some beyond T.
+    is_inside: whether they exist, less than T, [BLOCK].
+    cells: where they are in arrays [B,T,N,H]: [BLOCK,H].
+    row: where they are in arrays [B,N,T]: [BLOCK].
+    q_w: with r_w, divided by sqrt(H), [BLOCK,H].
+    q_r: with r_r, divided by sqrt(H), [BLOCK,H]; unused without IN_TILE.
+    segment_score: added for a key of the same segment, [BLOCK].
+    segment, rank: of each query, [BLOCK].
+    hash, second: arguments of `_kept`.
+    k_r, first: with IN_TILE, the pointer to the keys of the distances, and the index of the
+      distance at which the band of key 0 begins.
+    by_distance, row_start: without IN_TILE, the pointer to this head's position scores [T,R], and
+      the cell in them of each query for key 0, [BLOCK].
     """
 
     index: Any
@@ -123,7 +138,8 @@ def _matrix():
 
 @triton.jit
 def _cells(index, count):
-    """The cells of rows of this head of this example in an array [B,count,N,H]: [rows,H]."""
+    """The cells of the rows `index` [rows] of this head of this example in an array [B,count,N,H]:
+    [rows,H]."""
     head, example = tl.program_id(1), tl.program_id(2)
     dims = tl.arange(0, H)
     return (example * count + index[:, None]) * (N * H) + head * H + dims[None, :]
@@ -137,7 +153,8 @@ def _load_rows(x, cells, is_inside):
 
 @triton.jit
 def _store_rows(x, cells, is_inside, rows):
-    """Writes rows [rows,H] to an array where `is_inside`, in its dtype."""
+    """Writes rows [rows,H] to an array where `is_inside` [rows], in its dtype; cells: as of
+    `_cells`."""
     tl.store(x + cells, rows.to(x.dtype.element_ty), mask=is_inside[:, None])
 
 
@@ -153,26 +170,31 @@ def _load_queries(
     query_rank,
     dropout_keys,
 ):
-    """The `_Queries` of this program, and with IN_TILE (the queries are the complete sequence)
-    their scores [BLOCK,BLOCK] at its first block of distances, else 0. Arguments as of `forward`.
+    """Reads this program's block of queries; arguments as of `forward`.
+
+    Returns:
+      The `_Queries`; and with IN_TILE (the queries are the complete sequence) their scores at the
+      first block of distances, `low` for the first block of keys, [BLOCK,BLOCK], else 0.
     """
     block, head, example = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     query = block * BLOCK + tl.arange(0, BLOCK)
     is_query = query < T
     cells = _cells(query, T)
     row = _matrix() * T + query
-    of_query = example * T + query
+    of_query = example * T + query  # cells in arrays [B,T]
     # Random bits of the queries, and the key of the example.
     first = tl.load(dropout_keys + 2 * example).to(tl.uint32, bitcast=True)
     second = tl.load(dropout_keys + 2 * example + 1).to(tl.uint32, bitcast=True)
+    # 65536 is `kernels_gpu.MOST_QUERIES`: queries are counted on through the heads.
     query_hash = _mixed((head * 65536 + query).to(tl.uint32) + first)
     query_hash = _mixed(query_hash + second)
     if IN_TILE:
         q_r_block = _load_rows(q_r, cells, is_query)
-        scores, row_start = 0, 0
+        head_scores, row_start = 0, 0
     else:
         q_r_block = 0
-        scores = by_distance + _matrix().to(tl.int64) * (T * R)
+        # 64 bits: all position scores may be more than 2^31 cells.
+        head_scores = by_distance + _matrix().to(tl.int64) * (T * R)
         row_start = query * R + tl.load(
             first_distance_index + of_query, mask=is_query, other=0
         )
@@ -189,8 +211,10 @@ def _load_queries(
         hash=query_hash,
         second=second,
         k_r=k_r,
+        # Query i reads key 0 at the distance index T - i. The least is that of the last query,
+        # T - block * BLOCK - BLOCK + 1, which is column 1 of `low`.
         first=T - block * BLOCK - BLOCK,
-        by_distance=scores,
+        by_distance=head_scores,
         row_start=row_start,
     )
     low = 0
@@ -200,19 +224,23 @@ def _load_queries(
 
 
 @triton.jit
-def _shift():
-    """How far each score of a block of queries and distances is rotated: [BLOCK,BLOCK]."""
+def _band_index():
+    """Of query i and key j of a block, the index in the band `low`, `high` of the score for them,
+    BLOCK - i + j: [BLOCK,BLOCK]."""
     return BLOCK - tl.arange(0, BLOCK)[:, None] + tl.arange(0, BLOCK)[None, :]
 
 
 @triton.jit
 def _by_distance(queries, first):
-    """The queries' scores at a block of distances, rotated: [BLOCK,BLOCK]."""
+    """The queries' scores at the block of distances that begins at index `first`, each row rotated
+    so that every score is in the column of its key: [BLOCK,BLOCK]."""
     index = first + tl.arange(0, BLOCK)
-    inside = (index >= 0) & (index < R)
-    keys = _load_rows(queries.k_r, _cells(index, R), inside)
+    # The band of incomplete blocks goes beyond the distances that exist, which no key reads.
+    is_distance = (index >= 0) & (index < R)
+    keys = _load_rows(queries.k_r, _cells(index, R), is_distance)
     scores = tl.dot(queries.q_r, tl.trans(keys)).to(queries.q_r.dtype)
-    return tl.gather(scores, _shift() % BLOCK, 1)
+    # Modulo: a cell takes its score of this block, be it `low` or `high` for the keys.
+    return tl.gather(scores, _band_index() % BLOCK, 1)
 
 
 @triton.jit
@@ -225,25 +253,29 @@ def _scores_of_keys(
     key_segment,
     key_rank,
 ):
-    """The block of keys that begins at `start`.
+    """The scores of a block of queries for the block of keys that begins at `start`.
+
+    Args: queries, low: of `_load_queries`, then `low` of the keys before; the others as of
+    `forward`.
 
     Returns:
-      The masked scores times log2(e), so that their powers of two are their exponentials; the
-      indices of the keys; which pairs are of the same segment; keys and values; with IN_TILE the
-      scores at the last block of distances, which are `low` for the next keys.
+      The masked scores times log2(e), so that their powers of two are their exponentials, float32
+      [BLOCK,BLOCK]; the indices of the keys, [BLOCK]; which pairs are of the same segment, bool
+      [BLOCK,BLOCK]; keys and values, [BLOCK,H] each; with IN_TILE the scores at the last block of
+      distances, which are `low` for the next keys.
     """
     key = start + tl.arange(0, BLOCK)
     is_key = key < K
     cells = _cells(key, K)
     k_block = _load_rows(k, cells, is_key)
     v_block = _load_rows(v, cells, is_key)
-    of_key = tl.program_id(2) * K + key
+    of_key = tl.program_id(2) * K + key  # cells in arrays [B,K]
     rank = tl.load(key_rank + of_key, mask=is_key, other=_HIDDEN_RANK)
     segment = tl.load(key_segment + of_key, mask=is_key, other=0)
     high = low
     if IN_TILE:
         high = _by_distance(queries, queries.first + BLOCK + start)
-        position = tl.where(_shift() < BLOCK, low, high)
+        position = tl.where(_band_index() < BLOCK, low, high)
     else:
         position = tl.load(
             queries.by_distance + queries.row_start[:, None] + key[None, :],
@@ -253,7 +285,7 @@ def _scores_of_keys(
     is_same = queries.segment[:, None] == segment[None, :]
     # Who sees whom, as in `kernels.Mask`.
     is_visible = queries.rank[:, None] > rank[None, :]
-    if SEES_ITSELF:
+    if SEES_ITSELF:  # query i is key K - T + i
         is_visible |= (queries.index + K - T)[:, None] == key[None, :]
     score = tl.dot(queries.q_w, tl.trans(k_block)) + position.to(tl.float32)
     score += tl.where(is_same, queries.segment_score[:, None], 0.0)
@@ -289,6 +321,7 @@ def forward(
     output,
     log_sum,
 ):
+    """Attention of one block of queries of one head of one example."""
     queries, low = _load_queries(
         q_w,
         q_r,
@@ -301,7 +334,8 @@ def forward(
         dropout_keys,
     )
 
-    # Loop over the blocks of keys.
+    # Loop over the blocks of keys. Of the keys so far: the largest score, the sum of the
+    # exponentials of all, and the sum of the values times the exponentials that are not dropped.
     largest = tl.full([BLOCK], float("-inf"), tl.float32)
     total = tl.zeros([BLOCK], tl.float32)
     sums = tl.zeros([BLOCK, H], tl.float32)
@@ -316,26 +350,29 @@ def forward(
             key_rank,
         )
 
-        # The softmax so far, in units of its largest score.
+        # The largest score so far is subtracted from all, so that no exponential overflows; both
+        # sums are rescaled where it grows.
         new_largest = tl.maximum(largest, tl.max(score, 1))
-        # No key is visible yet.
-        unit = tl.where(new_largest == float("-inf"), 0.0, new_largest)
-        probability = tl.exp2(score - unit[:, None])
-        rescale = tl.exp2(largest - unit)
-        total = total * rescale + tl.sum(probability, 1)
+        # 0 where no key is visible yet: the difference of two infinities would be NaN.
+        subtracted = tl.where(new_largest == float("-inf"), 0.0, new_largest)
+        exponential = tl.exp2(score - subtracted[:, None])
+        rescale = tl.exp2(largest - subtracted)
+        # The softmax divides by the sum of all, dropped or not.
+        total = total * rescale + tl.sum(exponential, 1)
         kept = _kept(queries.hash, queries.second, key)
-        probability = tl.where(kept, probability, 0.0)
-        sums = sums * rescale[:, None] + tl.dot(probability.to(v_block.dtype), v_block)
+        exponential = tl.where(kept, exponential, 0.0)
+        sums = sums * rescale[:, None] + tl.dot(exponential.to(v_block.dtype), v_block)
         largest = new_largest
 
     # A query that sees no key gets zeros, and an infinite sum, which makes its probabilities 0.
     sees_a_key = total > 0
     total = tl.where(sees_a_key, total, 1.0)
+    # The scale of dropout, and the division of the softmax.
     factor = tl.where(sees_a_key, (65536.0 / (65536 - DROPPED)) / total, 0.0)
     _store_rows(output, queries.cells, queries.is_inside, sums * factor[:, None])
     largest = tl.where(sees_a_key, largest, 0.0)
-    result = tl.where(sees_a_key, largest + tl.log2(total), float("inf"))
-    tl.store(log_sum + queries.row, result, mask=queries.is_inside)
+    log_total = tl.where(sees_a_key, largest + tl.log2(total), float("inf"))
+    tl.store(log_sum + queries.row, log_total, mask=queries.is_inside)
 
 
 # ---- the backward pass ----
@@ -360,13 +397,16 @@ def backward(
     output,
     log_sum,
     d_output,
-    # outputs: [B,T,N,H]; float32 [B,N,T]; [B,N,T,K] after dropout; [B,N,T,K]; [B,N,T,R] or unused
+    # outputs: [B,T,N,H]; float32 [B,N,T]; [B,N,T,K] after dropout; [B,N,T,K]; [B,N,T,R], which is
+    # not written with IN_TILE
     d_q_w,
     d_segment_score,
     probabilities,
     d_scores,
     d_by_distance,
 ):
+    """The gradients of one block of queries of one head of one example; and the probabilities and
+    the gradients of the scores, of which `kernels_gpu` makes those of the other inputs."""
     queries, low = _load_queries(
         q_w,
         q_r,
@@ -384,11 +424,13 @@ def backward(
     # The sum over keys of each probability times its gradient is the output times its gradient.
     expected = tl.sum(d_output_block.to(tl.float32) * output_block.to(tl.float32), 1)
     log_sum_block = tl.load(log_sum + queries.row, mask=is_query, other=float("inf"))
-    matrix = _matrix().to(tl.int64)
+    matrix = _matrix().to(tl.int64)  # 64 bits: [B,N,T,K] may have more than 2^31 cells
+    # For target positions: zeros at the distances that no key of the query has. The other distances
+    # are written by the loop over the keys.
     if not IN_TILE:
-        for start in range(0, R, BLOCK):  # zeros at the distances that no key has
+        for start in range(0, R, BLOCK):
             index = query[:, None] * R + (start + tl.arange(0, BLOCK))[None, :]
-            key = index - queries.row_start[:, None]
+            key = index - queries.row_start[:, None]  # the key at this distance
             is_distance = (start + tl.arange(0, BLOCK) < R)[None, :]
             tl.store(
                 d_by_distance + matrix * (T * R) + index,
@@ -420,7 +462,7 @@ def backward(
         d_score = probability * (d_probability - expected[:, None])
         d_segment_score_block += tl.sum(tl.where(is_same, d_score, 0.0), 1)
         narrow = d_score.to(queries.q_w.dtype)
-        d_q_w_block = tl.dot(narrow, k_block, d_q_w_block)
+        d_q_w_block = tl.dot(narrow, k_block, d_q_w_block)  # added to the last argument
 
         # Write the terms of which the gradients of keys, values and distances are sums.
         cells = query[:, None] * K + key[None, :]
@@ -438,8 +480,10 @@ def backward(
 
 
 @triton.jit
-def _band(d_scores, query, index):
-    """The gradients of the scores of queries at distances, which broadcast; zeros without a key."""
+def _gradients_at(d_scores, query, index):
+    """The gradients of the scores of queries at distances: of the query `query` at the distance of
+    index `index`, two arrays that broadcast, in the shape of both. Zero where that query has no key
+    at that distance. d_scores: [B,N,T,K]."""
     d_scores_head = d_scores + _matrix().to(tl.int64) * (T * K)
     key = index - T + query
     is_cell = (key >= 0) & (key < K) & (query < T)
@@ -452,14 +496,21 @@ def distance_query_gradient(
     k_r,
     d_q_r,
 ):
-    """d_q_r [B,T,N,H]: of query i the sum over distances r of d_scores[i, r - T + i] k_r[r]."""
+    """d_q_r [B,T,N,H], for one block of queries of one head of one example: of query i the sum over
+    distances r of d_scores[i, r - T + i] k_r[r].
+
+    d_scores: [B,N,T,K]; k_r: [B,R,N,H].
+    """
     block = tl.program_id(0)
     query = block * BLOCK + tl.arange(0, BLOCK)
     sums = tl.zeros([BLOCK, H], tl.float32)
+    # The queries of a block read the K + BLOCK - 1 distances after this one.
     first = tl.maximum(T - block * BLOCK - BLOCK, 0)
     for start in range(0, K + BLOCK, BLOCK):
         index = first + start + tl.arange(0, BLOCK)
-        cells = _band(d_scores, query[:, None], index[None, :])
+        cells = _gradients_at(
+            d_scores, query[:, None], index[None, :]
+        )  # [queries, distances]
         keys = _load_rows(k_r, _cells(index, R), index < R)
         sums = tl.dot(cells, keys, sums)
     _store_rows(d_q_r, _cells(query, T), query < T, sums)
@@ -471,17 +522,23 @@ def distance_key_gradient(
     q_r,
     d_k_r,
 ):
-    """d_k_r [B,R,N,H]: of distance r the sum over queries i of d_scores[i, r - T + i] q_r[i]."""
+    """d_k_r [B,R,N,H], for one block of distances of one head of one example: of distance r the sum
+    over queries i of d_scores[i, r - T + i] q_r[i].
+
+    d_scores: [B,N,T,K]; q_r: [B,T,N,H].
+    """
     block = tl.program_id(0)
     index = block * BLOCK + tl.arange(0, BLOCK)
     sums = tl.zeros([BLOCK, H], tl.float32)
-    # The queries that have a key at one of these distances: 0 <= r - T + i < K.
+    # The queries that have a key at one of these distances: 0 <= r - T + i < K. The first one is
+    # rounded down to a block.
     begin = tl.maximum(T - (block * BLOCK + BLOCK - 1), 0) // BLOCK * BLOCK
     end = tl.minimum(K + T - block * BLOCK, T)
     for start in tl.range(begin, end, BLOCK):
         query = start + tl.arange(0, BLOCK)
-        # [distances, queries]
-        cells = _band(d_scores, query[None, :], index[:, None])
+        cells = _gradients_at(
+            d_scores, query[None, :], index[:, None]
+        )  # [distances, queries]
         queries = _load_rows(q_r, _cells(query, T), query < T)
         sums = tl.dot(cells, queries, sums)
     _store_rows(d_k_r, _cells(index, R), index < R, sums)
@@ -514,14 +571,14 @@ def compile_program(
     """Compiles one program; needs no GPU.
 
     Args:
-      name: of the program in `fused_attention`.
+      name: of the program, which is a function of this module.
       types: Triton's types of its pointers, such as "*bf16", in their order.
-      sizes: values of the constants of this module.
-      capability: of the GPU, 90 for an H100.
+      sizes: values of this module's constants by name, such as T.
+      capability: compute capability of the GPU, 90 for an H100.
 
     Returns:
-      The program as attributes of XLA's custom call: its code and the size of a block; and how many
-      pointers its entry takes.
+      (program, number of pointers that its entry takes). The program is a part of the attributes of
+      XLA's custom call: its code and the size of a block of threads.
     """
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
@@ -529,7 +586,7 @@ def compile_program(
     set_sizes({key: tl.constexpr(value) for key, value in sizes.items()})
     function = globals()[name]
     signature = dict(zip(function.arg_names, types))
-    aligned = [["tt.divisibility", 16]]  # XLA aligns its buffers
+    aligned = [["tt.divisibility", 16]]  # in bytes: XLA aligns its buffers
     alignment = {(index,): aligned for index in range(len(types))}
     source = ASTSource(function, signature, {}, alignment)
     options = {
@@ -537,9 +594,10 @@ def compile_program(
         "num_stages": _STAGES[name],
         "ptx_version": _PTX_VERSION,
     }
-    target = GPUTarget("cuda", capability, 32)
+    target = GPUTarget("cuda", capability, warp_size=32)
     kernel = triton.compile(source, target=target, options=options)
     ptx = kernel.asm["ptx"]
+    # The entry is declared as `.entry NAME(.param TYPE NAME, ...)`. Triton adds pointers to ours.
     start = ptx.index(".entry")
     entry = ptx[start : ptx.index(")", start)]
     program = {

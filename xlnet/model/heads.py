@@ -1,7 +1,8 @@
 """Heads: a summary of the network's output, losses, and layers that task types build on.
 
-Shape letters as in `modeling`; C classes or choices. Variable names are those of the original
-implementation.
+Shape letters: B batch, Q positions of the sequence, T positions of a text, P target positions, N
+heads, H d_head, D d_model, V vocabulary, C classes or choices. Variable names are those of the
+original implementation.
 """
 
 from __future__ import annotations
@@ -57,14 +58,19 @@ def summarize(
       padding: [B,Q], 1 is padding: "first" is then the first real token; "mean" and "attn" ignore
         padding. None: all positions count, as in the original implementation.
       use_proj: whether to add a dense tanh layer.
-      seed, first_row: of dropout, as in `modeling.transformer_xl`.
+      seed: of the network's dropout, see `stateless_random`; None: there is none.
+      first_row: the index of batch element 0 in the global batch; None: there are no indices.
       scope: misspelt in the released checkpoints, and therefore here.
+
+    Raises:
+      ValueError: the summary type is unknown.
     """
     # The dropouts of the network fold 1, 2, ... into the seed; folding in 0 first gives the summary
-    # other masks. Everything is computed in float32, which costs little for one vector per example.
+    # other masks.
     if seed is not None:
         seed = fold_in(seed, 0)
-    net = LayerContext(config, run, seed, first_row, "fp32")
+    # Everything is computed in float32, which costs little for one vector per example.
+    net = LayerContext(config, run, seed, first_row, precision="fp32")
     with tf.variable_scope(scope, reuse=tf.AUTO_REUSE):
         # <cls> is the last token of a text; its padding is on the left.
         if summary_type == "last":
@@ -72,15 +78,16 @@ def summarize(
         elif summary_type == "first" and padding is None:
             summary = sequence[:, 0]
         elif summary_type == "first":
-            first = tf.argmin(padding, axis=1)[:, None]
+            first = tf.argmin(padding, axis=1)[:, None]  # [B,1], where the first 0 is
             summary = gather_rows(sequence, first)[:, 0]
         elif summary_type == "mean" and padding is None:
             summary = tf.reduce_mean(sequence, axis=1)
         elif summary_type == "mean":
-            real = 1.0 - tf.cast(padding, tf.float32)
-            # Of padding alone: 0.
-            count = tf.maximum(tf.reduce_sum(real, axis=1, keepdims=True), 1.0)
-            summary = tf.matmul(real[:, None], sequence)[:, 0] / count
+            is_token = 1.0 - tf.cast(padding, tf.float32)  # [B,Q]
+            count = tf.reduce_sum(is_token, axis=1, keepdims=True)  # [B,1]
+            count = tf.maximum(count, 1.0)  # the mean of padding alone is 0
+            # The sum of the tokens' vectors, as a matmul [B,1,Q] by [B,Q,D].
+            summary = tf.matmul(is_token[:, None], sequence)[:, 0] / count
         elif summary_type == "attn":
             summary = _attention_summary(net, sequence, padding)
         else:
@@ -97,20 +104,21 @@ def _attention_summary(
 ) -> tf.Tensor:
     """Multi-head attention of one learned query to all positions of the sequence, [B,Q,D] -> [B,D].
 
-    Positions do not count, and there is no residual connection.
+    The scores do not depend on positions, and there is no residual connection. padding: [B,Q], 1
+    where the query does not look; None: it looks everywhere.
     """
     config, run = net.config, net.run
 
     def project(x: tf.Tensor, name: str) -> tf.Tensor:
-        """x [B,T,D] by the kernel of this name: [B,N,T,H]."""
+        """x [B,T,D] projected by the kernel of this name: [B,N,T,H]."""
         return split_heads(dense(x, head_kernel(net, name)), config.n_head)
 
     # All examples share the query, which checkpoints call a bias.
-    query = net.variable("summary_bias", [config.d_model])
+    query = net.variable("summary_bias", [config.d_model])  # [D]
     shape = [shape_of(sequence)[0], 1, config.d_model]
     query = tf.broadcast_to(query[None, None], shape)
     mask = None
-    if padding is not None:  # the query does not see it
+    if padding is not None:
         masked = tf.cast(padding, tf.bool)[:, None]  # [B,1,Q]
         mask = additive_mask(Mask(masked=masked))
     with tf.variable_scope("abs_attn"):  # "absolute", as positions are not relative
@@ -121,9 +129,8 @@ def _attention_summary(
         probabilities = net.dropout(masked_softmax(scores, mask), run.dropatt)
         heads = tf.matmul(probabilities, v)  # [B,N,1,H]
         merged = merge_heads(heads)[:, 0]  # [B,N*H]
-        output = net.dropout(
-            dense_back(merged, head_kernel(net, "o")), run.dropout
-        )  # [B,D]
+        output = dense_back(merged, head_kernel(net, "o"))  # [B,D]
+        output = net.dropout(output, run.dropout)
         return kernels_tuned.layer_norm(output, *norm_weights(net, "LayerNorm"))
 
 
@@ -136,15 +143,18 @@ def lm_loss(
     embedding_table: tf.Tensor,
     precision: str = "fp32",
 ) -> tf.Tensor:
-    """-log p(target | the tokens before it in the order), of each target (paper, section 2.3), a
-    softmax over the vocabulary:
+    """-log p(target | the tokens before it in the order), of each target (paper, section 2.3):
+    float32 [B,P], in nats. p is a softmax over the vocabulary:
 
         p(x) = exp(e(x) · g + b(x)) / sum over x' of exp(e(x') · g + b(x'))
 
-    with the embeddings e: the softmax is tied to them.
+    with the embeddings e, to which the softmax is tied, and a learned bias b.
 
-    sequence [B,P,D], target int [B,P], embedding_table [V,D] -> float32 [B,P], in nats;
-    precision: of the matmul, as in `RunConfig`.
+    Args:
+      sequence: g, the network's output at the target positions, [B,P,D].
+      target: int [B,P], the target tokens.
+      embedding_table: e, [V,D].
+      precision: of the matmul, "fp32", "bf16" or "fp16".
     """
     return _softmax_cross_entropy(
         lm_logits(sequence, embedding_table, precision), target
@@ -154,12 +164,12 @@ def lm_loss(
 def lm_logits(
     sequence: tf.Tensor, embedding_table: tf.Tensor, precision: str = "fp32"
 ) -> tf.Tensor:
-    """The logits at each target position, tied to the embedding: [B,P,D], [V,D] -> float32
-    [B,P,V]."""
+    """The logits e(x) · g + b(x) of `lm_loss`, which has the arguments: float32 [B,P,V]."""
     vocabulary = embedding_table.shape.as_list()[0]
     with tf.variable_scope("lm_loss"):
         bias = get_weight("bias", [vocabulary], tf.initializers.zeros())
-    # One matmul for the targets of all sequences. The softmax over V that follows is float32.
+    # One matmul for the targets of all sequences. The softmax over V that the callers make of the
+    # logits is float32, so these are, too.
     dtype = DTYPES[precision]
     flat = in_rows(tf.cast(sequence, dtype))  # [B*P,D]
     logits = tf.matmul(flat, tf.cast(embedding_table, dtype), transpose_b=True)
@@ -170,7 +180,8 @@ def lm_logits(
 def dense_layer(
     run: RunConfig, inputs: tf.Tensor, size: int, name: str, has_bias: bool = True
 ) -> tf.Tensor:
-    """[...,D] -> [...,size], by the variables `name`/kernel and, with a bias, `name`/bias."""
+    """A dense layer, inputs [...,D] -> [...,size], with the variables `name`/kernel and, if it has
+    a bias, `name`/bias."""
     width, bias = inputs.shape.as_list()[-1], None
     with tf.variable_scope(name):
         kernel = get_weight("kernel", [width, size], get_initializer(run))
@@ -182,8 +193,9 @@ def dense_layer(
 def _softmax_cross_entropy(
     logits: tf.Tensor, labels: tf.Tensor, smoothing: float = 0.0
 ) -> tf.Tensor:
-    """logits [...,C], labels int [...] -> [...]; smoothing: fraction of the target's probability
-    that is spread evenly over all classes."""
+    """-log p(label) of each element, with p the softmax of its logits: logits [...,C], labels int
+    [...] -> [...]. smoothing: the fraction of the label's probability that is spread evenly over
+    all classes."""
     if not smoothing:
         return tf.nn.sparse_softmax_cross_entropy_with_logits(
             labels=labels, logits=logits
@@ -223,20 +235,20 @@ class HeadBuilder:
     def dense_of_pairs(
         self, inputs: tf.Tensor, others: tf.Tensor, size: int, name: str
     ) -> tf.Tensor:
-        """The dense layer `name` of each input concatenated with each other one: [B,T,D], [B,k,E]
-        -> [B,k,T,size].
+        """The dense layer `name` of each pair of an input and one of the others, concatenated:
+        inputs [B,T,D], others [B,k,E] -> [B,k,T,size].
 
-        The kernel is [D+E,size]; its two parts are multiplied separately, so that the k * T pairs
-        are never built.
+        The kernel is [D+E,size]; its two parts are multiplied separately and the products added, so
+        that the k * T pairs are never built.
         """
         widths = [inputs.shape.as_list()[-1], others.shape.as_list()[-1]]
         initializer = get_initializer(self.run)
         with tf.variable_scope(name):
             kernel = get_weight("kernel", [sum(widths), size], initializer)
             bias = get_weight("bias", [size], tf.initializers.zeros())
-        of_input, of_other = tf.split(kernel, widths)
-        of_inputs = dense(inputs, of_input, bias)[:, None]
-        return of_inputs + dense(others, of_other)[:, :, None]
+        input_kernel, other_kernel = tf.split(kernel, widths)  # [D,size] and [E,size]
+        of_inputs = dense(inputs, input_kernel, bias)[:, None]  # [B,1,T,size]
+        return of_inputs + dense(others, other_kernel)[:, :, None]
 
     def layer_norm(self, inputs: tf.Tensor, name: str) -> tf.Tensor:
         """Normalizes the last axis, by the variables `name`/gamma and `name`/beta."""
@@ -250,16 +262,19 @@ class HeadBuilder:
     def beside_network() -> tf.variable_scope:
         """The variable scope of an output layer outside of `model/`: in the original checkpoints
         the names of multiple choice and question answering begin with that of the layer."""
+        # A scope without a name, but with the current one's reuse and seeds (`custom_getter`).
         inner = tf.get_variable_scope()
         return tf.variable_scope(
             tf.VariableScope(inner.reuse, custom_getter=inner.custom_getter)
         )
 
     def dropout(self, inputs: tf.Tensor) -> tf.Tensor:
-        """The network's dropout of hidden states, in training. Call it once in an output layer."""
+        """The network's dropout of hidden states, in training. Call it once in an output layer: a
+        second call would have the same mask."""
         if self.seed is None or not self.run.dropout:
             return inputs
-        # The seed of layer 0; the dropouts of that layer fold in a further number.
+        # The seed that folding in -1 gives is that of layer 0. The dropouts of that layer fold in a
+        # further number, so none of them has this seed itself.
         return dropout(inputs, Dropout(self.run.dropout, fold_in(self.seed, -1)))
 
     softmax_cross_entropy = staticmethod(_softmax_cross_entropy)
@@ -268,5 +283,6 @@ class HeadBuilder:
 
     @staticmethod
     def sigmoid_cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
-        """logits, labels: float32 of one shape; labels from 0 to 1."""
+        """The cross-entropy of each element, in the shape of both: float32 logits of probabilities,
+        and labels from 0 to 1."""
         return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)

@@ -4,9 +4,9 @@ so the cost of a token does not grow with the number of tokens before it.
 Masks and distances are inputs of each step; nothing here knows about positions or orders. All
 tokens are in one segment, whose term softmax ignores.
 
-Shape letters as in `modeling`, but for T, the tokens that a step reads, and S, the slots of the
-cache. P are blanks to predict. The rows of a step are its tokens, then its blanks: T + P, of which
-it predicts W. B are texts.
+Shape letters: B texts, T tokens that a step reads, P blanks to predict, S slots of the cache, L
+layers, N heads, H d_head, D d_model, V vocabulary. The rows of a step are its tokens, then its
+blanks: T + P, of which it predicts W.
 """
 
 from __future__ import annotations
@@ -25,13 +25,18 @@ from xlnet.settings.network import RunConfig, XLNetConfig
 def incremental_network(
     config: XLNetConfig, run: RunConfig, has_queries: bool
 ) -> tuple[Tensors, dict[str, Any]]:
-    """The graph for incremental decoding, variables in scopes `transformer` and `lm_loss`.
-    has_queries: whether blanks can be predicted; a causal network has no vector for them.
+    """Builds the graph for incremental decoding, variables in scopes `transformer` and `lm_loss`.
+
+    Args:
+      config: the architecture.
+      run: how the network is run, without training.
+      has_queries: whether blanks can be predicted; a causal network has no learned vector with
+        which their queries begin.
 
     Returns:
-      Placeholders and outputs, by name. The placeholders of a step:
+      (placeholders, outputs), each by name. The placeholders of a step:
         ids: int32 [B,T], the tokens.
-        asked: int32 scalar, P.
+        asked: int32 scalar, P; not read without `has_queries`.
         first_slot: int32 scalar; the tokens take slots first_slot to first_slot + T - 1.
         hidden: bool [B or 1,T+P,S], True where a row may not see a slot.
         distances: int32 [T+P,S], how far the slot's token is to the left of the row, from -S+1 to
@@ -41,9 +46,9 @@ def incremental_network(
         log_probabilities: float32 [B,W,V], for the wanted rows: for a blank, of the token there;
           for a token, of the next one. Computing them writes the tokens into their slots.
         attention/i: of layer i float32 [B,N,T+P,S], the attention probabilities.
-      And two operations with a placeholder each:
-        clear: creates `size`, an int32 scalar, empty slots and resets B to 1.
-        select: copies the slots of batch element `parents[b]`, int32 [B], to b.
+      And two operations, each with a placeholder:
+        clear: sets S to `size`, an int32 scalar, and B to 1, with empty slots.
+        select: copies the slots of text `parents[b]`, int32 [B], to text b.
     """
     net = LayerContext(config, run, seed=None)
     inputs = {
@@ -57,20 +62,21 @@ def incremental_network(
         "parents": tf.placeholder(tf.int32, [None]),
     }
     outputs: dict[str, Any] = {}
-    clears, selects = [], []
+    clears, selects = [], []  # the assignments of both operations
     empty = tf.zeros([1, config.n_head, inputs["size"], config.d_head], net.dtype)
     with tf.variable_scope("transformer"):
-        # `embed` reads only the shape: all blanks begin with the same vector.
+        # `embed` reads only the shape [B,P]: all blanks begin with the same vector.
         blanks = tf.zeros([tf.shape(inputs["ids"])[0], inputs["asked"]], tf.int32)
         query = modeling.Query(positions=blanks) if has_queries else None
         table, h, g = modeling.embed(net, inputs["ids"], query)
         # Tokens and queries are rows of one tensor. They differ in their masks, and only keys and
         # values of tokens are kept.
         x = h if g is None else tf.concat([h, g], axis=1)  # [B,T+P,D]
+        # Of the distances from S to -S+1, as if S slots were a sequence without memory.
         sinusoids = modeling.sinusoids_of(net, inputs["size"], 0, "bi")
         for layer, weights in enumerate(layer_weights(net, has_segments=False)):
-            # What is kept: keys and values of the tokens, [B,N,S,H], and keys of the distances from
-            # S to -S+1, [1,N,2S,H].
+            # What is kept between steps: keys and values of the tokens, [B,N,S,H], and keys of the
+            # distances, [1,N,2S,H].
             keys = _slots(net, f"keys_{layer}")
             values = _slots(net, f"values_{layer}")
             distance_keys = _slots(net, f"distance_keys_{layer}")
@@ -85,6 +91,7 @@ def incremental_network(
                 net, weights, x, keys, values, distance_keys, inputs
             )
             outputs[f"attention/{layer}"] = probabilities
+        # Only the wanted rows are multiplied by the embedding table, which is large.
         wanted = tf.cast(tf.gather(x, inputs["wanted"], axis=1), tf.float32)  # [B,W,D]
     logits = heads.lm_logits(wanted, table, run.precision or "fp32")  # [B,W,V]
     outputs["log_probabilities"] = tf.nn.log_softmax(logits)
@@ -93,7 +100,8 @@ def incremental_network(
 
 
 def _slots(net: LayerContext, name: str) -> tf.Variable:
-    """A local variable [*,N,*,H], whose size may change."""
+    """A variable for keys or values that are kept between steps: [B,N,S,H] or [1,N,2S,H], where B
+    and S may change from one assignment to the next. Local: checkpoints do not have it."""
     config = net.config
     return tf.Variable(
         tf.zeros([1, config.n_head, 1, config.d_head], net.dtype),
@@ -114,20 +122,34 @@ def _layer(
     distance_keys: tf.Variable,
     inputs: Tensors,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """x [B,T+P,D] -> the same of the next layer, attention probabilities [B,N,T+P,S]. keys, values,
-    distance_keys: the slots of this layer; inputs: placeholders of `incremental_network`."""
+    """One layer of a step, which also writes its tokens into the slots.
+
+    Args:
+      net: precision and sizes.
+      weights: of the layer.
+      x: the rows of the step, [B,T+P,D].
+      keys: the layer's slots of the tokens' keys, [B,N,S,H].
+      values: the layer's slots of the tokens' values, [B,N,S,H].
+      distance_keys: the keys of the distances from S to -S+1, [1,N,2S,H].
+      inputs: the placeholders of `incremental_network`.
+
+    Returns:
+      The rows of the next layer, [B,T+P,D], and the attention probabilities [B,N,T+P,S].
+    """
     n_head, first_slot = net.config.n_head, inputs["first_slot"]
     tokens = x[:, : tf.shape(inputs["ids"])[1]]  # [B,T,D]
     new_keys = split_heads(dense(tokens, weights.k), n_head)  # [B,N,T,H]
     new_values = split_heads(dense(tokens, weights.v), n_head)
     k = _write(keys, new_keys, first_slot)
     v = _write(values, new_values, first_slot)
-    # Slots are in the order of reading; the distance of each to a row is an input.
     q = split_heads(dense(x, weights.q), n_head)  # [B,N,T+P,H]
-    index = shape_of(k)[2] - inputs["distances"]  # [T+P,S]
-    by_distance = modeling.scores_by_distance(q, distance_keys, weights)
-    by_key = gather_keys(by_distance, index[None])
-    scores = modeling.relative_scores(q, k, by_key, weights, Stream())
+    by_distance = modeling.scores_by_distance(q, distance_keys, weights)  # [B,N,T+P,2S]
+    # Slots are in the order of reading, not of the text, so the distance of each to a row is an
+    # input. The distances fall from S, so distance d has the index S - d.
+    num_slots = shape_of(k)[2]
+    index = num_slots - inputs["distances"]  # [T+P,S]
+    by_key = gather_keys(by_distance, index[None])  # [B,N,T+P,S]
+    scores = modeling.relative_scores(q, k, by_key, weights, Stream())  # no segments
     mask = additive_mask(Mask(masked=inputs["hidden"]))
     probabilities = modeling.masked_softmax(scores, mask)
     attended = tf.matmul(net.cast(probabilities), v)
@@ -135,7 +157,7 @@ def _layer(
 
 
 def _write(slots: tf.Variable, new: tf.Tensor, first_slot: tf.Tensor) -> tf.Tensor:
-    """Writes new [B,N,T,H] into its slots; returns all slots, [B,N,S,H]."""
+    """Writes new [B,N,T,H] into slots from `first_slot` on; returns all slots, [B,N,S,H]."""
     texts, _, count, _ = shape_of(new)
     # The write comes before any read, so that it can be done in place.
     write = slots[:texts, :, first_slot : first_slot + count].assign(new)

@@ -6,7 +6,10 @@ launches that as a custom call: its target `__gpu$xla.gpu.ptx` belongs to XLA, s
 of one's own nor a compiler on the target machine is needed. TensorFlow 2.21 has it. What the
 programs do not cover (a mask that is no factorization order, a network without segments, dynamic
 shapes) takes the tuned form; `kernels_gpu_check` compares them with the plain form before a run.
-`modeling.relative_attention` is the specification; shape letters as there.
+`modeling.relative_attention` is the specification.
+
+Shape letters: B batch, Q positions of the sequence, P target positions, T query positions of a
+stream (Q or P), K keys, R relative distances, N heads, H d_head.
 """
 
 from __future__ import annotations
@@ -30,8 +33,8 @@ from xlnet.model.stateless_random import in_32_bits, keys_of_rows, mixed
 from xlnet.support.errors import wrong
 
 BLOCK = 64  # queries and keys of a block
-ALIGNED_ROWS = 8
-# Of a head: each query has a number, head x MOST_QUERIES + position.
+ALIGNED_ROWS = 8  # the number of target positions is rounded up to a multiple
+# Of a head: for dropout each query has a number, head x MOST_QUERIES + position.
 MOST_QUERIES = 65536
 PRECISIONS = ("bf16", "fp16")
 HEAD_SIZES = (16, 32, 64, 128)  # Triton's blocks are powers of two
@@ -41,7 +44,7 @@ _TRITON_TYPES = {
     tf.float32: "*fp32",
     tf.int32: "*i32",
 }
-_BELOW_ALL_RANKS = -(2**31)  # as the rank of a query, which then sees nothing
+_BELOW_ALL_RANKS = -(2**31)  # a query of this rank sees no key
 
 
 def relative_attention(
@@ -55,16 +58,26 @@ def relative_attention(
     drops: Dropout,
 ) -> tf.Tensor:
     """`modeling.relative_attention` as one program of the GPU: q [B,N,T,H], k and v [B,N,K,H] and
-    k_r [B or 1,N,R,H] give [B,N,T,H]. compute_capability: of the GPU, such as (9, 0) for an H100;
-    stream: its mask is a `Mask` by ranks, and it has segments."""
+    k_r [B or 1,N,R,H] give [B,N,T,H].
+
+    Args:
+      compute_capability: of the GPU, such as (9, 0) for an H100.
+      q: queries.
+      k: keys.
+      v: values.
+      k_r: keys of the relative distances.
+      weights: r_w, r_r, r_s and seg_embed of the layer are read.
+      stream: its mask is a `Mask` by ranks, and it has segments.
+      drops: the dropout of the probabilities.
+    """
     # Without `first_distance_index` the queries are the complete sequence, otherwise target
     # positions. The number of these is rounded up, so that rows fill vectors of 16 bytes: cuBLAS
     # would otherwise copy the tensors.
     is_sequence = stream.first_distance_index is None
-    given_queries = shape_of(q)[2]
-    added = 0 if is_sequence else -given_queries % ALIGNED_ROWS
-    q = tf.pad(q, [[0, 0], [0, 0], [0, added], [0, 0]])
-    of_rows = [[0, 0], [0, added]]  # the padding of [B,T]
+    unpadded_queries = shape_of(q)[2]
+    num_added = 0 if is_sequence else -unpadded_queries % ALIGNED_ROWS
+    q = tf.pad(q, [[0, 0], [0, 0], [0, num_added], [0, 0]])
+    query_padding = [[0, 0], [0, num_added]]  # of [B,T]
 
     batch, heads, num_queries, head_size = shape_of(q)
     num_keys = shape_of(k)[2]
@@ -82,15 +95,17 @@ def relative_attention(
 
     # The position term. That of the complete sequence is computed by the programs from the keys of
     # a band of distances; for target positions the scores are computed here and read from memory.
+    # The programs do not read the arrays [1].
     if is_sequence:
         by_distance = tf.zeros([1], q.dtype)
         first_distance_index = tf.zeros([1], tf.int32)
     else:
         by_distance = tf.matmul(q_r, k_r, transpose_b=True)  # [B,N,P,R]
         first_distance_index = tf.cast(stream.first_distance_index, tf.int32)
-        first_distance_index = tf.pad(first_distance_index, of_rows)
+        first_distance_index = tf.pad(first_distance_index, query_padding)
 
-    # Two random numbers of each example, functions of the seed and of its index.
+    # Two random numbers of each example, functions of the seed and of its index: uint32, passed on
+    # bit by bit as int32. Zeros without dropout, where they make no difference.
     dropout_keys = tf.zeros([batch, 2], tf.int32)
     if drops.rate:
         keys = keys_of_rows(batch, drops.seed, drops.first_index)
@@ -101,14 +116,14 @@ def relative_attention(
         return tf.broadcast_to(tf.cast(x, tf.int32), [batch, length])
 
     # The integers, int32, in the order of the programs: [B,T] or one unused, [B,T], [B,K], [B,T],
-    # [B,K], [B,2]. A query of padding sees nothing.
+    # [B,K], [B,2]. A query that was added sees nothing.
     mask = stream.mask
-    query_rank = of_examples(mask.query_rank, given_queries)
-    data = [
+    query_rank = of_examples(mask.query_rank, unpadded_queries)
+    integers = [
         first_distance_index,
-        tf.pad(of_examples(stream.segments, given_queries), of_rows),
+        tf.pad(of_examples(stream.segments, unpadded_queries), query_padding),
         of_examples(stream.key_segments, num_keys),
-        tf.pad(query_rank, of_rows, constant_values=_BELOW_ALL_RANKS),
+        tf.pad(query_rank, query_padding, constant_values=_BELOW_ALL_RANKS),
         of_examples(mask.key_rank, num_keys),
         dropout_keys,
     ]
@@ -122,10 +137,11 @@ def relative_attention(
         SEES_ITSELF=mask.own_key is not None,
         IN_TILE=is_sequence,
     )
-    inputs = [_swapped_heads(x) for x in (q_w, q_r, k, v, k_r)]
-    tensors = [*inputs, by_distance, segment_score]
-    output = _attend(sizes, compute_capability, tensors, data)
-    return _swapped_heads(output[:, :given_queries])
+    # The programs have the heads inside: [B,T,N,H].
+    vectors = [_swapped_heads(x) for x in (q_w, q_r, k, v, k_r)]
+    floats = [*vectors, by_distance, segment_score]
+    output = _attend(sizes, compute_capability, floats, integers)
+    return _swapped_heads(output[:, :unpadded_queries])
 
 
 def _swapped_heads(x: tf.Tensor) -> tf.Tensor:
@@ -170,57 +186,68 @@ def kept(shape: Sequence[int], drops: Dropout) -> tf.Tensor:
 
 
 class _Sizes(NamedTuple):
-    """The constants of the programs, by their names there."""
+    """The constants of the programs, by their names in `fused_attention`."""
 
-    T: int
+    T: int  # padded
     K: int
     R: int
     N: int
     H: int
-    DROPPED: int
-    SEES_ITSELF: bool
-    IN_TILE: bool
+    DROPPED: int  # `Dropout.dropped_of_65536`
+    SEES_ITSELF: bool  # whether a query also sees its own key
+    IN_TILE: bool  # whether the queries are the complete sequence
 
 
 def _attend(
     sizes: _Sizes,
     compute_capability: tuple[int, int],
-    tensors: Sequence[tf.Tensor],
-    data: Sequence[tf.Tensor],
+    floats: Sequence[tf.Tensor],
+    integers: Sequence[tf.Tensor],
 ) -> tf.Tensor:
-    """The output of attention, [B,T,N,H], with its gradient. tensors, data: the inputs of
-    `fused_attention.forward` in their order, those with a gradient and the integers."""
-    batch, dtype = tensors[0].shape[0], tensors[0].dtype
+    """The output of attention, [B,T,N,H], with its gradient, by the programs.
+
+    Args:
+      sizes: the constants of the programs.
+      compute_capability: of the GPU.
+      floats: the inputs of `fused_attention.forward` that have a gradient, in its order: q_w and
+        q_r [B,T,N,H], k and v [B,K,N,H], k_r [B,R,N,H], by_distance [B,N,T,R] or [1],
+        segment_score [B,N,T].
+      integers: its other inputs, in its order.
+    """
+    batch, dtype = floats[0].shape[0], floats[0].dtype
+    # The outputs of the programs.
     of_queries = tf.TensorSpec([batch, sizes.T, sizes.N, sizes.H], dtype)
     of_distances = tf.TensorSpec([batch, sizes.R, sizes.N, sizes.H], dtype)
     of_rows = tf.TensorSpec([batch, sizes.N, sizes.T], tf.float32)
     of_scores = tf.TensorSpec([batch, sizes.N, sizes.T, sizes.K], dtype)
 
     def run(name: str, inputs: Sequence[tf.Tensor], *outputs: tf.TensorSpec) -> Any:
+        """The outputs of a program, a list."""
         return run_program(name, sizes, compute_capability, inputs, outputs)
 
     @tf.custom_gradient
     def attend(*inputs: tf.Tensor) -> Any:
         q_w, q_r, k, v, k_r, by_distance, _ = inputs
-        given = [*inputs, *data]
-        output, log_sum = run("forward", given, of_queries, of_rows)
+        all_inputs = [*inputs, *integers]
+        output, log_sum = run("forward", all_inputs, of_queries, of_rows)
 
         def gradient(d_output: tf.Tensor) -> Any:
             of_distance_scores = tf.TensorSpec(by_distance.shape, dtype)
             d_q_w, d_segment_score, probabilities, d_scores, d_by_distance = run(
                 "backward",
-                [*given, output, log_sum, d_output],
+                [*all_inputs, output, log_sum, d_output],
                 of_queries,
                 of_rows,
                 of_scores,
                 of_scores,
                 of_distance_scores,
             )
-            # Sums over the queries.
+            # Those of values and keys are sums over the queries: matmuls.
             d_v = tf.einsum("bntk,btnh->bknh", probabilities, d_output)
             d_k = tf.einsum("bntk,btnh->bknh", d_scores, q_w)
+            # For the complete sequence the programs read q_r and k_r, for target positions
+            # `by_distance`. What they do not read has no gradient from here.
             d_q_r = d_k_r = None
-            # In a tile q_r and k_r were read themselves, and `by_distance` was not.
             if sizes.IN_TILE:
                 d_by_distance = None
                 (d_q_r,) = run("distance_query_gradient", [d_scores, k_r], of_queries)
@@ -229,7 +256,7 @@ def _attend(
 
         return output, gradient
 
-    return attend(*tensors)
+    return attend(*floats)
 
 
 def run_program(
@@ -239,12 +266,23 @@ def run_program(
     inputs: Sequence[tf.Tensor],
     outputs: Sequence[tf.TensorSpec],
 ) -> list[tf.Tensor]:
-    """Runs a program of `fused_attention`: on each block of rows of the first output [B,rows,N,H],
-    each head and each example."""
+    """Runs a program of `fused_attention` in XLA: once for each block of rows of its first output
+    [B,rows,N,H], each head and each example.
+
+    Args:
+      name: of the program.
+      sizes: its constants.
+      compute_capability: of the GPU.
+      inputs: in the program's order.
+      outputs: shape and dtype of each output, in the program's order, after the inputs.
+
+    Returns:
+      The outputs.
+    """
     types = tuple(_TRITON_TYPES[x.dtype] for x in [*inputs, *outputs])
     program, num_parameters = compiled(name, types, sizes, compute_capability)
     # Triton's programs have further pointers at the end that they do not use; each gets a buffer of
-    # its own, of another size than the others.
+    # its own. They have different sizes, as equal tensors would be merged to one.
     num_unused = num_parameters - len(types)
     unused = [tf.zeros([1 + i], tf.int32) for i in range(num_unused)]
     first_output = len(inputs)
@@ -259,8 +297,8 @@ def run_program(
     # As MLIR writes attributes: JSON with names unquoted.
     pairs = [f"{key} = {json.dumps(value)}" for key, value in config.items()]
     attributes = "{" + ", ".join(pairs) + "}"
-    target, given = "__gpu$xla.gpu.ptx", [*inputs, *unused]
-    return list(xla.custom_call_v2(target, given, list(outputs), attributes))
+    target, operands = "__gpu$xla.gpu.ptx", [*inputs, *unused]
+    return list(xla.custom_call_v2(target, operands, list(outputs), attributes))
 
 
 # ---- compiling ----
@@ -273,15 +311,18 @@ def compiled(
     sizes: _Sizes,
     compute_capability: tuple[int, int],
 ) -> tuple[dict[str, Any], int]:
-    """Compiles a program of `fused_attention`, in a process of its own, as Triton and TensorFlow
-    each bring an LLVM. Returns what its `compile_program` does: the program as attributes of XLA's
-    custom call, and how many pointers it takes.
+    """Compiles a program of `fused_attention`, in a process of its own: Triton and TensorFlow each
+    bring an LLVM, and these do not go together in one process.
 
     Args:
-      name: its name there.
+      name: of the program.
       types: Triton's types of its pointers, inputs then outputs.
-      sizes: constants; a program has those that it names.
+      sizes: its constants, of which it may read only some.
       compute_capability: of the GPU.
+
+    Returns:
+      (program, number of pointers that it takes). The program is a part of the attributes of XLA's
+      custom call: its code and the size of a block of threads.
 
     Raises:
       UserError: Triton is not installed, or does not compile the program.
@@ -293,17 +334,19 @@ def compiled(
         "name": name,
         "types": types,
         "sizes": dict(sizes._asdict(), BLOCK=BLOCK),
-        "capability": 10 * major + minor,
+        "capability": 10 * major + minor,  # as Triton writes it, such as 90
     }
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "xlnet.model.fused_attention"],
         input=json.dumps(request),
         capture_output=True,
         text=True,
+        # It finds the modules that this process finds.
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+    if process.returncode:
+        # The last line of a traceback is its exception.
+        reason = (process.stderr.strip().splitlines() or ["no message"])[-1]
         raise wrong(f"fused_attention: {name}", reason, "a program that compiles")
-    program, num_parameters = json.loads(done.stdout)
+    program, num_parameters = json.loads(process.stdout)
     return program, num_parameters

@@ -1,6 +1,8 @@
 """Relative attention for TPUs, without a shift and without gathers of scores.
 
-`modeling.relative_attention` is the specification; shape letters as in `modeling`.
+`modeling.relative_attention` is the specification. Shape letters: B batch, Q positions of the
+sequence, M remembered positions, K = M + Q keys, T query positions of a stream, R relative
+distances, N heads, H d_head, D d_model.
 
 The plain form computes the score of each query at all R distances and then reads, for each key, the
 score at its distance. A TPU's memory is laid out in tiles of 8 x 128 numbers: a shift that moves
@@ -12,11 +14,11 @@ first key, key j is a - j away, and for each frequency w
     u sin((a - j) w) + v cos((a - j) w)
         = (u sin(a w) + v cos(a w)) cos(j w)  +  (v sin(a w) - u cos(a w)) sin(j w)
 
-where (u, v) are the query multiplied by the position kernel. In brackets is a vector of the query
-alone, beside them one of the key alone, the same for all examples and heads: the position term is
-one matmul. It has D terms in place of H, almost half more operations for a step of Base, and writes
-nothing but the scores: a tenth of the traffic (benchmarks/README.md). Distances must not be
-clipped: then the addition theorems do not hold.
+where (u, v) are the query multiplied by the position kernel. In brackets are vectors of the query
+alone; they are multiplied by vectors of the key alone, the same for all examples and heads: the
+position term is one matmul. It has D terms in place of H, almost half more operations for a step of
+Base, and writes nothing but the scores: a tenth of the traffic (benchmarks/README.md). Distances
+must not be clipped: then the addition theorems do not hold.
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ from xlnet.model.ops import shape_of
 class Distances(NamedTuple):
     """What this form reads as the keys of the distances.
 
-    kernel: [D,N*H], the position kernel. sine, cosine: [1,R,D/2], as `modeling.sinusoids_of`
-    returns them. sign: [B,1,1,1], -1 where the text runs backward; or None.
+    kernel: [D,N*H], the position kernel.
+    sine, cosine: [1,R,D/2], as `modeling.sinusoids_of` returns them, of the distances from K down.
+    sign: [B,1,1,1], 1, or -1 where the text runs backward; None: all run forward.
     """
 
     kernel: tf.Tensor
@@ -53,12 +56,14 @@ def relative_attention(
     stream: Stream,
     drops: Dropout = NO_DROPOUT,
 ) -> tf.Tensor:
-    """`modeling.relative_attention`, the keys of the distances as `Distances`."""
+    """`modeling.relative_attention`, with the keys of the distances as `Distances`: q [B,N,T,H], k
+    and v [B,N,K,H] -> [B,N,T,H]."""
     scale = 1.0 / math.sqrt(shape_of(q)[3])
-    q = q * scale
+    q = q * scale  # the scores are divided by sqrt(H) here, where the tensor is smaller
     wide_q, wide_k = widened(q, k, weights, stream, scale)
     turned = _turned(q + weights.r_r * scale, distances, stream.first_distance_index)
-    # The vectors of the keys, cos(j w) and sin(j w): [K,D].
+    # The vectors of the keys, cos(j w) and sin(j w): [K,D]. Distance d has the index K - d, so that
+    # of j = 0, 1, ... is K, K - 1, ...: these entries in reverse.
     num_keys = shape_of(k)[2]
     cosine = tf.reverse(distances.cosine[0, 1 : num_keys + 1], [0])
     sine = tf.reverse(distances.sine[0, 1 : num_keys + 1], [0])
@@ -71,10 +76,11 @@ def relative_attention(
 def _turned(
     q_r: tf.Tensor, distances: Distances, first_distance_index: tf.Tensor | None
 ) -> tf.Tensor:
-    """The vectors of the queries q_r [B,N,T,H]: the two brackets above, [B,N,T,D]."""
+    """The vectors of the queries, the two brackets in this file's docstring: [B,N,T,D]. q_r: the
+    queries with r_r, [B,N,T,H]; first_distance_index: as in `Stream`."""
     batch, heads, rows, head_size = shape_of(q_r)
-    # The sine and the cosine of a w: the distance of index r is K - r, so a is at
-    # `first_distance_index`.
+    # The sine and the cosine of a w, where a is the distance to the first key, which has the index
+    # `first_distance_index` among the R distances.
     if first_distance_index is None:  # Q - i for query i
         sine = tf.reverse(distances.sine[:, 1 : rows + 1], [1])  # [1,T,D/2]
         cosine = tf.reverse(distances.cosine[:, 1 : rows + 1], [1])
@@ -82,11 +88,11 @@ def _turned(
         sine = tf.gather(distances.sine[0], first_distance_index)  # [B,T,D/2]
         cosine = tf.gather(distances.cosine[0], first_distance_index)
     sine, cosine = sine[:, None], cosine[:, None]  # the same for all heads
-    # u and v, [B,N,T,D/2] each.
+    # u and v, [B,N,T,D/2] each. The first half of the kernel's rows belongs to the sines.
     of_sine, of_cosine = tf.split(
         tf.reshape(distances.kernel, [distances.kernel.shape[0], heads, head_size]), 2
     )
     u, v = (tf.einsum("bnth,dnh->bntd", q_r, kernel) for kernel in (of_sine, of_cosine))
-    if distances.sign is not None:
+    if distances.sign is not None:  # the sine of a negated distance is negative
         u = u * distances.sign
     return tf.concat([u * sine + v * cosine, v * sine - u * cosine], axis=-1)

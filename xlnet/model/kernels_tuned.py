@@ -5,7 +5,11 @@ elementwise work in loops compiled by XLA.
 one does, in `modeling` and `kernels`, up to rounding. The dropout masks of loops and of XLA are
 others.
 
-Shape letters as in `modeling`.
+Gradients are named by what they are the gradient of: dx is that of x; dy is the gradient of a
+function's output, which its gradient function gets.
+
+Shape letters: B batch, Q positions of the sequence, K keys, T query positions of a stream, R
+relative distances, S segment ids, N heads, H d_head, D d_model, F d_inner.
 """
 
 from __future__ import annotations
@@ -31,9 +35,9 @@ from xlnet.model.kernels import (
 from xlnet.model.ops import dense, dense_back, in_rows, repeated, shape_of
 from xlnet.model.stateless_random import hashed
 
-# How elementwise work enters the graph. "inference": TensorFlow runs one operation after the other,
-# without gradients. "operations": the same with explicit gradients. "loops": XLA compiles each
-# function to one loop. "xla", "tpu": XLA compiles the step, and fuses it.
+# How elementwise work enters TensorFlow's graph. "inference": TensorFlow runs one operation after
+# the other, without gradients. "operations": the same with explicit gradients. "loops": XLA
+# compiles each function to one loop. "xla", "tpu": XLA compiles the step, and fuses it.
 Form = Literal["inference", "operations", "loops", "xla", "tpu"]
 
 LOOPS_FROM = 1024  # d_inner from which loops save more time than compiling them takes
@@ -43,10 +47,10 @@ LOOPS_FROM = 1024  # d_inner from which loops save more time than compiling them
 
 
 def form_of(device: str, is_training: bool, d_inner: int) -> Form:
-    """The form for a run.
+    """The form of a run's elementwise work.
 
     Args:
-      device: as `RunConfig.device`.
+      device: "cpu", "gpu", "tpu", "xla" or "plain", as in `RunConfig`.
       is_training: whether gradients are computed.
       d_inner: F.
     """
@@ -67,21 +71,28 @@ def form_of(device: str, is_training: bool, d_inner: int) -> Form:
 def run(
     form: Form, function: Callable[..., Any], constants: tuple, *tensors: tf.Tensor
 ) -> Any:
-    """`function(*constants, *tensors)`, a tensor or several; elementwise; in the form.
+    """`function(*constants, *tensors)`, a tensor or several, computed in the form.
 
-    A loop: TensorFlow reads and writes memory for each operation, and rounds to bfloat16 after it.
-    XLA compiles all of them to one loop over the elements, once for each shape, in less than 0.1 s.
-    Tensors of the dtype of the first one are float32 within it, and the results have that dtype,
-    and no gradients. All calls in a graph with the same function and constants share the compiled
-    code.
+    The form "loops": TensorFlow would read and write memory for each operation, and round to
+    bfloat16 after it. XLA compiles all operations of the function to one loop over the elements,
+    once for each shape, in less than 0.1 s. It computes in float32: tensors of the same dtype as
+    the first one are cast to float32 before, and the results back to that dtype. They have no
+    gradients. All calls in a graph with the same function and constants share the compiled code.
+
+    Args:
+      form: how it is computed.
+      function: elementwise, of the constants and then the tensors.
+      constants: hashable, the same in each run of the graph.
+      tensors: at least one.
     """
     if form != "loops":
         return function(*constants, *tensors)
 
-    def wide(*tensors: tf.Tensor) -> Any:
+    def in_float32(*tensors: tf.Tensor) -> Any:
         dtype = tensors[0].dtype
         cast = []
         for x in tensors:
+            # Others, such as masks and seeds, stay as they are.
             cast.append(tf.cast(x, tf.float32) if x.dtype == dtype else x)
         results = function(*constants, *cast)
         return tf.nest.map_structure(lambda x: tf.cast(x, dtype), results)
@@ -95,16 +106,16 @@ def run(
         graph.loops = {}
     key = function, constants
     if key not in graph.loops:
-        graph.loops[key] = tf2.function(wide, jit_compile=True, autograph=False)
+        graph.loops[key] = tf2.function(in_float32, jit_compile=True, autograph=False)
     return graph.loops[key](*tensors)
 
 
 def mask_source_of(
     x_shape: Sequence[Any], drops: Dropout, form: Form
 ) -> list[tf.Tensor]:
-    """What `where_kept` takes the dropout mask of a tensor from: nothing without dropout; the mask,
-    for "operations"; else its seed and `Dropout.first_row`, from which each pass computes it again,
-    so that no tensor of the shape is kept.
+    """What `where_kept` takes the dropout mask of a tensor of shape `x_shape` from: [] without
+    dropout; [the mask], for "operations"; else [its seed, `Dropout.first_index`], from which both
+    the forward and the backward pass compute it, so that no tensor of the shape is kept.
 
     XLA hashes the mask where it is used; Philox's random bits would be computed and stored first,
     which took a sixth of a step on an H100.
@@ -117,10 +128,10 @@ def mask_source_of(
 
 
 def where_kept(threshold: int, x: tf.Tensor, *mask_source: tf.Tensor) -> tf.Tensor:
-    """x with zeros where it is dropped; the others are not scaled yet.
+    """x [B,...] with zeros where it is dropped; the others are not scaled yet.
 
     threshold: `Dropout.dropped_of_65536`. mask_source: as `mask_source_of` returns it: nothing, the
-    mask, or the arguments of `hashed`.
+    mask, or the seed and the first index.
     """
     if not mask_source:
         return x
@@ -128,12 +139,13 @@ def where_kept(threshold: int, x: tf.Tensor, *mask_source: tf.Tensor) -> tf.Tens
         kept = mask_source[0]
     else:
         bits = hashed(shape_of(x), *mask_source)
+        # 32 bits here: the fraction threshold / 65536 of all numbers is below.
         kept = bits >= tf.constant(threshold << 16, tf.uint32)
     return tf.where_v2(kept, x, tf.zeros([], x.dtype))
 
 
 def dropout(form: Form, x: tf.Tensor, drops: Dropout) -> tf.Tensor:
-    """`kernels.dropout`, whose gradient takes the dropout mask from the same source."""
+    """`kernels.dropout` of x [B,...]; its gradient takes the dropout mask from the same source."""
     if not drops.rate:
         return x
     mask_source = mask_source_of(shape_of(x), drops, form)
@@ -169,10 +181,14 @@ def relative_attention(
     stream: Stream,
     drops: Dropout = NO_DROPOUT,
 ) -> tf.Tensor:
-    """`modeling.relative_attention`: the score as two matmuls, one of the content and the segment
-    term, and one of the position term."""
+    """`modeling.relative_attention`: q [B,N,T,H], k and v [B,N,K,H], k_r [B or 1,N,R,H] ->
+    [B,N,T,H].
+
+    The score is made of two matmuls, one of the content and the segment term, and one of the
+    position term.
+    """
     scale = 1.0 / math.sqrt(shape_of(q)[3])
-    q = q * scale  # here rather than the scores, which are larger
+    q = q * scale  # q is scaled rather than the scores, which are larger
     wide_q, wide_k = widened(q, k, weights, stream, scale)
     score = tf.matmul(wide_q, wide_k, transpose_b=True)  # [B,N,T,K]
     k_r = repeated(k_r, shape_of(q)[0])
@@ -184,8 +200,16 @@ def relative_attention(
 def widened(
     q: tf.Tensor, k: tf.Tensor, weights: Weights, stream: Stream, scale: float
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Queries [B,N,T,H+S] and keys [B,N,K,H+S] whose product is the content and the segment term.
-    q: already multiplied by `scale`."""
+    """Queries [B,N,T,H+S] and keys [B,N,K,H+S] whose product is the content and the segment term;
+    without segments [B,N,T,H] and [B,N,K,H].
+
+    Args:
+      q: queries [B,N,T,H], already multiplied by `scale`, as the score is a multiple of them.
+      k: keys [B,N,K,H].
+      weights: r_w, r_s and seg_embed of the layer.
+      stream: its segments are read.
+      scale: 1 / sqrt(H).
+    """
     # The content and the segment term are one matmul of wider queries and keys. A key is
     # concatenated with its segment, one-hot; a query with its score for "same segment" at its own
     # segment. Softmax ignores terms that are equal for all keys of a query, so that score is
@@ -202,6 +226,7 @@ def widened(
         q_s = q + weights.r_s * scale
         towards_same = tf.matmul(difference, q_s, transpose_b=True)  # [B,N,1,T]
         towards_same = tf.reshape(towards_same, shape_of(q)[:3] + [1])  # [B,N,T,1]
+        # One-hot segments, the same for all heads: [B,1,T,S] and [B,1,K,S].
         of_queries = tf.one_hot(stream.segments, NUM_SEGMENTS, dtype=q.dtype)[:, None]
         of_keys = tf.one_hot(stream.key_segments, NUM_SEGMENTS, dtype=k.dtype)[:, None]
         wide_q = tf.concat([wide_q, towards_same * of_queries], axis=-1)
@@ -213,15 +238,18 @@ def widened(
 def attend(
     form: Form, score: tf.Tensor, v: tf.Tensor, stream: Stream, drops: Dropout
 ) -> tf.Tensor:
-    """softmax(score + mask) v with dropout of the probabilities: [B,N,T,H]; also on a TPU.
+    """softmax(score + mask) v with dropout of the probabilities: [B,N,T,H]. `kernels_tpu` calls it,
+    too.
 
     TensorFlow's own gradient would keep several tensors as large as the scores; this one keeps the
     probabilities.
 
     Args:
+      form: how elementwise work is computed.
       score: [B,N,T,K].
-      v: [B,N,K,H].
-      stream: its mask as `additive_mask` returns it.
+      v: values [B,N,K,H].
+      stream: its mask as `additive_mask` returns it; a query that sees no key gets zeros.
+      drops: the dropout of the probabilities.
     """
     mask = stream.mask
     threshold, scale = drops.dropped_of_65536, drops.scale
@@ -230,10 +258,10 @@ def attend(
     @tf.custom_gradient
     def from_scores(score: tf.Tensor, v: tf.Tensor) -> Any:
         # The softmax is float32 in every precision: bfloat16 loses a sum of many small numbers.
-        wide = tf.cast(score, tf.float32)
+        masked_score = tf.cast(score, tf.float32)
         if mask is not None:
-            wide += mask.bias
-        p = tf.cast(_softmax(form, wide), v.dtype)  # [B,N,T,K]
+            masked_score += mask.bias
+        p = tf.cast(_softmax(form, masked_score), v.dtype)  # [B,N,T,K]
         dropped_out_p = run(form, where_kept, (threshold,), p, *mask_source)
         # The scale of dropout is applied after the matmul, where the tensor is narrower.
         output = tf.matmul(dropped_out_p, v) * scale  # [B,N,T,H]
@@ -266,12 +294,12 @@ def attend(
 
 
 def _softmax(form: Form, score: tf.Tensor) -> tf.Tensor:
-    """Probabilities over the last axis."""
+    """The softmax over the last axis of float32 scores: probabilities of the same shape."""
     if form != "tpu":
         return tf.nn.softmax(score)
-    # `tf.nn.softmax` divides exponentials by their sum, and XLA would store these, in float32; here
-    # it computes them twice. The largest score is subtracted first: large numbers would lose the
-    # digits of the logarithm.
+    # `tf.nn.softmax` divides exponentials by their sum, and XLA would store the exponentials, in
+    # float32; here it computes them twice. The largest score is subtracted first: large numbers
+    # would lose the digits of the logarithm.
     score -= tf.reduce_max(score, axis=-1, keepdims=True)
     total = tf.reduce_sum(tf.exp(score), axis=-1, keepdims=True)
     return tf.exp(score - tf.math.log(total))
@@ -284,8 +312,17 @@ def _score_gradient(
     total: tf.Tensor,
     *mask_source: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The gradient of the score, and p after dropout, not scaled. dp: v times the scaled dy; total:
-    sum(o dy), where o is the output and dy its gradient, see `attend`."""
+    """The gradient of the score, and p after dropout, not scaled: [B,N,T,K] each.
+
+    The elementwise part of the gradient in `attend`, with the output o and its gradient dy.
+
+    Args:
+      threshold: as in `where_kept`.
+      p: the probabilities [B,N,T,K].
+      dp: v times dy, which has the scale of dropout, [B,N,T,K].
+      total: sum(o dy) of each query, [B,N,T,1].
+      mask_source: as in `where_kept`.
+    """
     dropped_out_p = where_kept(threshold, p, *mask_source)
     return dropped_out_p * dp - p * total, dropped_out_p
 
@@ -318,8 +355,8 @@ def feed_forward(
         y = tf.nn.bias_add(tf.matmul(value, outer[0]), outer[1])
         return tf.reshape(y, shape_of(x))
 
-    # x, z [B,T,F] and, in the form "operations", the dropout mask are kept. The backward pass
-    # computes the activation again, as it needs its parts for the slope.
+    # For the backward pass are kept: x, z [B,T,F] and, in the form "operations", the dropout mask.
+    # It computes the activation of z again, as it needs its parts for the slope.
     constants = activation, drops.dropped_of_65536
     scale = drops.scale
     z_shape = shape_of(x)[:-1] + inner[0].shape.as_list()[1:]  # [B,T,F]
@@ -331,19 +368,21 @@ def feed_forward(
         z = dense(x, kernel, bias)  # [B,T,F]
 
         def gradient(dy: tf.Tensor) -> Any:
-            # else the forward pass' activation is kept
+            # A copy of z that is made in the backward pass: TensorFlow would merge the activation
+            # of z itself with that of the forward pass, and keep it until here.
             with tf.control_dependencies([dy]):
-                again = tf.identity(z)
-            scaled = dy * scale
-            dvalue = dense_back(scaled, outer_kernel)  # [B,T,F]
+                z_again = tf.identity(z)
+            scaled_dy = dy * scale
+            dvalue = dense_back(scaled_dy, outer_kernel)  # [B,T,F]
             dz, value = run(
-                form, _activation_gradient, constants, again, dvalue, *mask_source
+                form, _activation_gradient, constants, z_again, dvalue, *mask_source
             )
+            # Of x, kernel, bias, outer_kernel and outer_bias.
             return (
                 dense_back(dz, kernel),
                 tf.matmul(in_rows(x), in_rows(dz), transpose_a=True),
                 column_sums(dz),
-                tf.matmul(in_rows(value), in_rows(scaled), transpose_a=True),
+                tf.matmul(in_rows(value), in_rows(scaled_dy), transpose_a=True),
                 column_sums(dy),
             )
 
@@ -355,12 +394,13 @@ def feed_forward(
 
 
 def column_sums(x: tf.Tensor) -> tf.Tensor:
-    """x [...,D] over all but the last axis: [D].
+    """The sum of x [...,D] over all but the last axis: [D], in the dtype of x.
 
     `BiasAddGrad` takes half the time of `tf.reduce_sum`, but sums bfloat16 in bfloat16, which loses
     most of many small numbers.
     """
     rows = in_rows(x)
+    # `tf.reduce_sum` sums bfloat16 in float32.
     if x.dtype == tf.bfloat16:
         return tf.reduce_sum(rows, axis=0)
     sums = tf.raw_ops.BiasAddGrad(out_backprop=tf.cast(rows, tf.float32))
@@ -382,7 +422,8 @@ def _activation_gradient(
     dvalue: tf.Tensor,
     *mask_source: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """The gradient of z, and `_activated` again. dvalue: the gradient of that."""
+    """The gradient of z, and `_activated` again, in the shape of z. dvalue: the gradient of what
+    `_activated` returns, with the scale of dropout."""
     value, slope = VALUE_AND_SLOPE[activation](z)
     dz = where_kept(threshold, dvalue, *mask_source) * slope
     return dz, where_kept(threshold, value, *mask_source)
@@ -393,10 +434,11 @@ def gelu(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
     0.5 x (1 + tanh(u)) = x sigmoid(2 u), with u = sqrt(2 / pi) (x + 0.044715 x^3).
     """
+    # 2 u = linear x + cubic x^3
     linear = 2.0 * math.sqrt(2.0 / math.pi)
     cubic = 0.044715 * linear
-    # x is clipped: 256^2 overflows float16, and the slope would be 0 times infinity. Beyond 10 the
-    # gate is 0 or 1 in any case.
+    # x^2 is clipped to 100^2: 256^2 overflows float16, and the slope would be 0 times infinity.
+    # Beyond |x| = 10 the gate is 0 or 1 in any case.
     square = tf.minimum(x * x, tf.constant(1e4, x.dtype))
     gate = tf.sigmoid(x * (linear + cubic * square))
     value = x * gate
@@ -405,7 +447,7 @@ def gelu(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 def gelu_erf(x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """`kernels.gelu_erf` and its slope: x P(X <= x) for a standard normal X."""
-    below = 0.5 * (1.0 + tf.math.erf(x * math.sqrt(0.5)))
+    below = 0.5 * (1.0 + tf.math.erf(x * math.sqrt(0.5)))  # P(X <= x)
     density = tf.exp(-0.5 * x * x) * (1.0 / math.sqrt(2.0 * math.pi))
     return x * below, below + x * density
 
@@ -422,7 +464,8 @@ VALUE_AND_SLOPE = {"relu": relu, "gelu": gelu, "gelu_erf": gelu_erf}
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
-    """`kernels.layer_norm` with an explicit gradient, which keeps one tensor of the shape of x."""
+    """`kernels.layer_norm` of x [...,D], with gamma and beta, float32 [D] each. Its gradient is
+    explicit and keeps one tensor of the shape of x, the normalized x."""
 
     @tf.custom_gradient
     def normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> Any:
@@ -436,10 +479,11 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
         # (g - mean(g) - n mean(g n)) / deviation: n and the deviation are all that it needs.
         def gradient(dy: tf.Tensor) -> Any:
             dy = tf.cast(dy, tf.float32)
-            dn = dy * gamma
-            along = tf.reduce_mean(dn * normal, axis=-1, keepdims=True)
-            mean = tf.reduce_mean(dn, axis=-1, keepdims=True)
-            dx = (dn - mean - normal * along) * inverse
+            dn = dy * gamma  # g
+            mean_gn = tf.reduce_mean(dn * normal, axis=-1, keepdims=True)
+            mean_g = tf.reduce_mean(dn, axis=-1, keepdims=True)
+            dx = (dn - mean_g - normal * mean_gn) * inverse
+            # Of x, gamma and beta.
             return tf.cast(dx, x.dtype), column_sums(dy * normal), column_sums(dy)
 
         return tf.cast(normal * gamma + beta, x.dtype), gradient

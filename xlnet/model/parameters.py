@@ -18,7 +18,7 @@ from xlnet.model.kernels import NO_DROPOUT, Dense, Dropout, Norm, Weights
 from xlnet.model.stateless_random import fold_in
 from xlnet.settings.network import DTYPES, RunConfig, XLNetConfig
 
-# The names of the network's matrices, without that of the output layer.
+# The names of the matrices within the Transformer; that of an output layer is not among them.
 _MATRIX = re.compile("/transformer/.*(/kernel|/lookup_table)$")
 # The initializers that take a seed.
 _RANDOM = (tf.initializers.random_normal, tf.initializers.random_uniform)
