@@ -45,6 +45,7 @@ class XLNetModel:
         target_mapping: tf.Tensor | None = None,
         inp_q: tf.Tensor | None = None,
     ) -> None:
+        """Builds the network; the arguments are those of the class."""
         self._config = xlnet_config
         self._run = run_config
         # The seed of dropout, the two halves of a number of 64 bits: int32 [2], sampled again in
@@ -54,6 +55,7 @@ class XLNetModel:
             if run_config.is_training
             else None
         )
+        # [B,Q] each; below, the others with the batch first, too.
         input_ids, seg_ids = _transpose(input_ids, 1, 0), _transpose(seg_ids, 1, 0)
         input_mask = _transpose(input_mask, 1, 0)
         # AUTO_REUSE: programs of the original build a model for training and one for evaluation.

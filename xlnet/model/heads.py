@@ -51,9 +51,12 @@ def summarize(
     first_row: tf.Tensor | None = None,
     scope: str = "sequnece_summary",
 ) -> tf.Tensor:
-    """One vector per example of sequence, float32 [B,Q,D] -> [B,D], variables under `scope`.
+    """One vector per example, float32 [B,D]; variables under `scope`.
 
     Args:
+      config: the architecture.
+      run: how the network is run.
+      sequence: the network's output, float32 [B,Q,D].
       summary_type: "last" position, "first", "mean", or "attn" (attention with one learned query).
       padding: [B,Q], 1 is padding: "first" is then the first real token; "mean" and "attn" ignore
         padding. None: all positions count, as in the original implementation.
@@ -72,7 +75,7 @@ def summarize(
     # Everything is computed in float32, which costs little for one vector per example.
     net = LayerContext(config, run, seed, first_row, precision="fp32")
     with tf.variable_scope(scope, reuse=tf.AUTO_REUSE):
-        # <cls> is the last token of a text; its padding is on the left.
+        # The padding of a text is on its left, and <cls> is its last token.
         if summary_type == "last":
             summary = sequence[:, -1]
         elif summary_type == "first" and padding is None:
@@ -164,7 +167,9 @@ def lm_loss(
 def lm_logits(
     sequence: tf.Tensor, embedding_table: tf.Tensor, precision: str = "fp32"
 ) -> tf.Tensor:
-    """The logits e(x) · g + b(x) of `lm_loss`, which has the arguments: float32 [B,P,V]."""
+    """The logits e(x) · g + b(x) of each token x of the vocabulary: float32 [B,P,V], from g
+    `sequence` [B,P,D], e `embedding_table` [V,D] and a learned bias b [V]; arguments as of
+    `lm_loss`."""
     vocabulary = embedding_table.shape.as_list()[0]
     with tf.variable_scope("lm_loss"):
         bias = get_weight("bias", [vocabulary], tf.initializers.zeros())

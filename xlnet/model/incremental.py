@@ -80,10 +80,10 @@ def incremental_network(
             keys = _slots(net, f"keys_{layer}")
             values = _slots(net, f"values_{layer}")
             distance_keys = _slots(net, f"distance_keys_{layer}")
-            for_size = modeling.position_keys(net, weights.r, sinusoids)
+            projected = modeling.position_keys(net, weights.r, sinusoids)
             clears.append(keys.assign(empty, read_value=False))
             clears.append(values.assign(empty, read_value=False))
-            clears.append(distance_keys.assign(for_size, read_value=False))
+            clears.append(distance_keys.assign(projected, read_value=False))
             for slots in (keys, values):
                 selected = tf.gather(slots, inputs["parents"])
                 selects.append(slots.assign(selected, read_value=False))
@@ -93,7 +93,7 @@ def incremental_network(
             outputs[f"attention/{layer}"] = probabilities
         # Only the wanted rows are multiplied by the embedding table, which is large.
         wanted = tf.cast(tf.gather(x, inputs["wanted"], axis=1), tf.float32)  # [B,W,D]
-    logits = heads.lm_logits(wanted, table, run.precision or "fp32")  # [B,W,V]
+    logits = heads.lm_logits(wanted, table, str(run.precision))  # [B,W,V]
     outputs["log_probabilities"] = tf.nn.log_softmax(logits)
     outputs["clear"], outputs["select"] = tf.group(*clears), tf.group(*selects)
     return inputs, outputs
@@ -103,6 +103,7 @@ def _slots(net: LayerContext, name: str) -> tf.Variable:
     """A variable for keys or values that are kept between steps: [B,N,S,H] or [1,N,2S,H], where B
     and S may change from one assignment to the next. Local: checkpoints do not have it."""
     config = net.config
+    # The initial sizes have no meaning: the operation `clear` sets them.
     return tf.Variable(
         tf.zeros([1, config.n_head, 1, config.d_head], net.dtype),
         trainable=False,

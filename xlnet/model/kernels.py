@@ -209,6 +209,8 @@ def relative_shift(
 
     @tf.custom_gradient
     def shift(x: tf.Tensor) -> Any:
+        """The scores by key [B,N,T,K] of x [B,N,T,R]; and `gradient`, for `tf.custom_gradient`."""
+
         # The gradient is a gather, too; TensorFlow's own would be a scatter, which is slower.
         def gradient(dy: tf.Tensor) -> tf.Tensor:
             with_zero = tf.pad(dy, [[0, 0], [0, 0], [0, 0], [0, 1]])
@@ -236,7 +238,11 @@ def _shifted_rows(x: tf.Tensor, num_keys: int) -> tf.Tensor:
     #     c d | f g   ->   c d 0 | f g 0   ->   0 0 c d | 0 f g 0
     @tf.custom_gradient
     def shift(x: tf.Tensor) -> Any:
+        """The scores by key [B,N,Q,K] of x [B,N,Q,R]; and `gradient`, for `tf.custom_gradient`."""
+
         def gradient(dy: tf.Tensor) -> tf.Tensor:
+            """The gradient of x [B,N,Q,R], from that of the scores by key, dy [B,N,Q,K]: zeros for
+            the scores that no key reads."""
             added = distances - 1 - num_keys
             rows = tf.pad(dy, [[0, 0], [0, 0], [0, 0], [0, added]])  # [B,N,Q,R-1]
             cells = tf.reshape(rows, [batch, heads, length * (distances - 1)])

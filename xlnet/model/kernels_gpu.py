@@ -227,11 +227,14 @@ def _attend(
 
     @tf.custom_gradient
     def attend(*inputs: tf.Tensor) -> Any:
+        """The output for these `floats`; and `gradient`, for `tf.custom_gradient`."""
         q_w, q_r, k, v, k_r, by_distance, _ = inputs
         all_inputs = [*inputs, *integers]
         output, log_sum = run("forward", all_inputs, of_queries, of_rows)
 
         def gradient(d_output: tf.Tensor) -> Any:
+            """The gradients of `floats`, in their order, from that of the output; None where the
+            programs do not read the input."""
             of_distance_scores = tf.TensorSpec(by_distance.shape, dtype)
             d_q_w, d_segment_score, probabilities, d_scores, d_by_distance = run(
                 "backward",
@@ -246,7 +249,7 @@ def _attend(
             d_v = tf.einsum("bntk,btnh->bknh", probabilities, d_output)
             d_k = tf.einsum("bntk,btnh->bknh", d_scores, q_w)
             # For the complete sequence the programs read q_r and k_r, for target positions
-            # `by_distance`. What they do not read has no gradient from here.
+            # `by_distance`.
             d_q_r = d_k_r = None
             if sizes.IN_TILE:
                 d_by_distance = None

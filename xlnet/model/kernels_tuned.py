@@ -89,6 +89,8 @@ def run(
         return function(*constants, *tensors)
 
     def in_float32(*tensors: tf.Tensor) -> Any:
+        """`function`, with the tensors that have the dtype of the first one as float32; its results
+        in that dtype."""
         dtype = tensors[0].dtype
         cast = []
         for x in tensors:
@@ -153,6 +155,8 @@ def dropout(form: Form, x: tf.Tensor, drops: Dropout) -> tf.Tensor:
 
     @tf.custom_gradient
     def drop(x: tf.Tensor) -> Any:
+        """x after dropout; and `gradient`, for `tf.custom_gradient`."""
+
         def gradient(dy: tf.Tensor) -> tf.Tensor:
             return run(form, _scaled_where_kept, constants, dy, *mask_source)
 
@@ -257,6 +261,7 @@ def attend(
 
     @tf.custom_gradient
     def from_scores(score: tf.Tensor, v: tf.Tensor) -> Any:
+        """The output [B,N,T,H]; and `gradient`, for `tf.custom_gradient`."""
         # The softmax is float32 in every precision: bfloat16 loses a sum of many small numbers.
         masked_score = tf.cast(score, tf.float32)
         if mask is not None:
@@ -267,6 +272,7 @@ def attend(
         output = tf.matmul(dropped_out_p, v) * scale  # [B,N,T,H]
 
         def gradient(dy: tf.Tensor) -> Any:
+            """The gradients of score [B,N,T,K] and of v [B,N,K,H], from that of the output."""
             # Go back through dropout and the softmax to the gradient of the scores. For one query
             # with the probabilities p, d = dropout(p), which is scaled, and the output o it is
             # dscore = d (v dy) - p sum(o dy). Here the scale of d is in dy.
@@ -364,10 +370,13 @@ def feed_forward(
 
     @tf.custom_gradient
     def feed(x: tf.Tensor, *weights: tf.Tensor) -> Any:
+        """The output [B,T,D]; and `gradient`, for `tf.custom_gradient`."""
         kernel, bias, outer_kernel, outer_bias = weights
         z = dense(x, kernel, bias)  # [B,T,F]
 
         def gradient(dy: tf.Tensor) -> Any:
+            """The gradients of x, kernel, bias, outer_kernel and outer_bias, from that of the
+            output."""
             # A copy of z that is made in the backward pass: TensorFlow would merge the activation
             # of z itself with that of the forward pass, and keep it until here.
             with tf.control_dependencies([dy]):
@@ -377,7 +386,6 @@ def feed_forward(
             dz, value = run(
                 form, _activation_gradient, constants, z_again, dvalue, *mask_source
             )
-            # Of x, kernel, bias, outer_kernel and outer_bias.
             return (
                 dense_back(dz, kernel),
                 tf.matmul(in_rows(x), in_rows(dz), transpose_a=True),
@@ -469,6 +477,7 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
 
     @tf.custom_gradient
     def normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> Any:
+        """x normalized, scaled and shifted; and `gradient`, for `tf.custom_gradient`."""
         wide = tf.cast(x, tf.float32)
         centred = wide - tf.reduce_mean(wide, axis=-1, keepdims=True)
         variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
@@ -478,12 +487,12 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
         # With n the normalized x and g its gradient, the gradient of x is
         # (g - mean(g) - n mean(g n)) / deviation: n and the deviation are all that it needs.
         def gradient(dy: tf.Tensor) -> Any:
+            """The gradients of x, gamma and beta, from that of the output."""
             dy = tf.cast(dy, tf.float32)
             dn = dy * gamma  # g
             mean_gn = tf.reduce_mean(dn * normal, axis=-1, keepdims=True)
             mean_g = tf.reduce_mean(dn, axis=-1, keepdims=True)
             dx = (dn - mean_g - normal * mean_gn) * inverse
-            # Of x, gamma and beta.
             return tf.cast(dx, x.dtype), column_sums(dy * normal), column_sums(dy)
 
         return tf.cast(normal * gamma + beta, x.dtype), gradient

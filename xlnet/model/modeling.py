@@ -144,7 +144,7 @@ def sinusoids_of(
     exponents = 2.0 * count_to(d_model // 2, tf.float32) / d_model  # [D/2]
     frequencies = 1.0 / 10000.0**exponents
     angles = distances[:, None] * frequencies[None, :]  # [R,D/2]
-    # One batch element, which is the same for all.
+    # [1,R,D/2]: the same for all batch elements.
     sine = net.cast(tf.sin(angles))[None]
     cosine = net.cast(tf.cos(angles))[None]
 
@@ -194,7 +194,7 @@ def relative_attention(
       k: keys [B,N,K,H].
       v: values [B,N,K,H].
       k_r: keys of the relative distances, [B or 1,N,R,H].
-      weights: of the layer; r_w, r_r, r_s and seg_embed are read, the projections are done.
+      weights: of the layer; r_w, r_r, r_s and seg_embed are read: the caller has projected.
       stream: whose queries they are; its mask as `additive_mask` returns it. A query that sees no
         key gets zeros.
       drops: the dropout of the probabilities.
@@ -221,7 +221,8 @@ def scores_by_distance(q: tf.Tensor, k_r: tf.Tensor, weights: Weights) -> tf.Ten
 def relative_scores(
     q: tf.Tensor, k: tf.Tensor, by_key: tf.Tensor, weights: Weights, stream: Stream
 ) -> tf.Tensor:
-    """The score of query i for key j, at the distance i - j: float32 [B,N,T,K].
+    """The score of query i for key j, at the distance i - j, where i is counted among the keys:
+    float32 [B,N,T,K].
 
         ((q_i + r_w) · k_j  +  (q_i + r_r) · k_r[i - j]  +  (q_i + r_s) · seg[i, j]) / sqrt(H)
 
@@ -243,10 +244,10 @@ def relative_scores(
     # Whether it is in the same segment. A query has only two such scores, one for keys of its
     # segment and one for the others.
     if stream.segments is not None:
-        same, other = tf.unstack(weights.seg_embed)  # [N,1,H]
+        same_vector, other_vector = tf.unstack(weights.seg_embed)  # [N,1,H]
         q_s = q + weights.r_s
-        same = tf.reduce_sum(q_s * same, axis=-1, keepdims=True)  # [B,N,T,1]
-        other = tf.reduce_sum(q_s * other, axis=-1, keepdims=True)
+        same = tf.reduce_sum(q_s * same_vector, axis=-1, keepdims=True)  # [B,N,T,1]
+        other = tf.reduce_sum(q_s * other_vector, axis=-1, keepdims=True)
         of_query = tf.expand_dims(stream.segments, 2)  # [B,T,1]
         of_key = tf.expand_dims(stream.key_segments, 1)  # [B,1,K]
         is_same = tf.equal(of_query, of_key)[:, None]  # [B,1,T,K]
@@ -367,9 +368,8 @@ def layer(
             heads = kernels_gpu.relative_attention(run.fused_attention, *inputs)
         else:
             heads = kernels_tuned.relative_attention(net.elementwise_form, *inputs)
-        if (
-            stream.query_weights is not None
-        ):  # [B,T], 0 switches a query's attention off
+        # Weights [B,T], of which 0 switches the attention of a query off.
+        if stream.query_weights is not None:
             heads *= net.cast(stream.query_weights)[:, None, :, None]
         return heads
 
@@ -495,7 +495,7 @@ def transformer_xl(
     run = dataclasses.replace(run, device=run.device or ops.device_here())
     net = LayerContext(config, run, seed, first_row)
     with tf.variable_scope("transformer"):
-        batch, length = shape_of(input_ids)
+        _, length = shape_of(input_ids)
         memory_length = shape_of(mems[0])[1] if mems else 0
 
         # Begin the two streams: h with the embeddings of the tokens, g with one learned vector.
@@ -596,9 +596,9 @@ def embed(
         return table, h, None
     with tf.variable_scope("mask_emb"):
         mask_embedding = net.variable("mask_emb", [1, 1, config.d_model])
-    if (
-        query.positions is None
-    ):  # a query at every position: the vector, or the token's own
+    # With a query at every position, g begins with the vector where the token is masked, else with
+    # the token's embedding.
+    if query.positions is None:
         masked = net.cast(query.masked)[:, :, None]  # [B,Q,1]
         return table, h, masked * mask_embedding + (1.0 - masked) * h
     batch, target_count = shape_of(query.positions)
@@ -614,13 +614,14 @@ def streams_of(
     position: tf.Tensor,
     memory_length: Any,
 ) -> tuple[Stream, Stream | None]:
-    """The content and the query `Stream`, the latter None without a query.
+    """The content and the query stream as attention reads them, the latter None without a query.
 
     Args:
       form: of attention, see `attention_form`.
-      mask: of the sequence, over the keys; or None.
-      seg_ids: int [B,Q]; or None.
-      query: the query stream; or None.
+      mask: for each position of the sequence, over all keys, without its own key; None: all see
+        all.
+      seg_ids: int [B,Q]; None: there are no segments.
+      query: what the query stream predicts; None: there is no query stream.
       position: int [Q], the index of each position among the keys: M + i.
       memory_length: M.
     """
@@ -637,8 +638,8 @@ def streams_of(
     if query is None:
         return content_stream, None
 
-    # The query stream: its queries do not see their own token. They are all positions, or those of
-    # the targets, of which then everything is taken that there is for each position.
+    # The query stream: its queries do not see their own token. They are at all positions, or at
+    # those of the targets. Then segments and mask are gathered at the targets' positions.
     segments, first_distance_index, positions = seg_ids, None, query.positions
     if positions is not None:
         # The distance from position i to key 0 is d = M + i. Among the R distances it has the index
@@ -655,7 +656,7 @@ def streams_of(
                 masked = tf.gather(masked, positions, batch_dims=1)  # [B,P,K]
             mask = Mask(masked=masked)
         elif mask is not None:
-            query_rank = tf.gather(mask.query_rank, positions, batch_dims=1)
+            query_rank = tf.gather(mask.query_rank, positions, batch_dims=1)  # [B,P]
             mask = mask._replace(query_rank=query_rank)
     query_stream = Stream(
         prepared(form, mask),

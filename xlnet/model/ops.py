@@ -102,6 +102,8 @@ def lookup(table: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
 
     @tf.custom_gradient
     def run(table: tf.Tensor, ids: tf.Tensor) -> Any:
+        """The rows of the ids; and `gradient`, for `tf.custom_gradient`."""
+
         def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, None]:
             size, width = shape_of(table)
             rows = tf.reshape(dy, [-1, width])
@@ -161,6 +163,8 @@ def repeated(x: tf.Tensor, batch: Any) -> tf.Tensor:
 
     @tf.custom_gradient
     def tiled(x: tf.Tensor) -> Any:
+        """x once for each batch element; and `gradient`, for `tf.custom_gradient`."""
+
         # TensorFlow's gradient computes shapes on the host, for which a GPU would wait.
         def gradient(dy: tf.Tensor) -> tf.Tensor:
             return tf.reduce_sum(dy, axis=0, keepdims=True)
@@ -228,7 +232,10 @@ def recomputed(function: Callable[..., Any], is_compiled: bool, *inputs: Any) ->
 
     @tf.custom_gradient
     def forward(*tensors: tf.Tensor) -> Any:
+        """The outputs that are tensors; and `gradient`, for `tf.custom_gradient`."""
+
         def gradient(*dys: tf.Tensor) -> Any:
+            """The gradients of `tensors`, from those of the outputs, by a second run."""
             # The inputs are copied in such a way that the second run does not start before the
             # gradients `dys` are there, and is not merged with the first run.
             if is_compiled:

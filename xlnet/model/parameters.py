@@ -48,7 +48,7 @@ def model_scope(kept_in: str | None = None) -> tf.variable_scope:
             seed = zlib.crc32(name.encode()) >> 1
             values = dict(initializer.get_config(), seed=seed)
             initializer = type(initializer).from_config(values)
-        if kept_in not in (None, "fp32") and _MATRIX.search(name):
+        if kept_in and _MATRIX.search(name):
             kwargs["dtype"] = tf.as_dtype(DTYPES[kept_in])
             initializer = _rounding(initializer)
         return getter(name, *args, initializer=initializer, **kwargs)
@@ -70,7 +70,7 @@ class LayerContext:
       run: how the network is run.
       seed: of all dropout, uint64 [1] or two 32-bit halves, see `stateless_random`; None: there is
         none.
-      first_row: the index of batch element 0 in the global batch, of which dropout masks depend;
+      first_row: the index of batch element 0 in the global batch, on which dropout masks depend;
         None: batch elements have no index.
       precision: of the matmuls, "fp32", "bf16" or "fp16"; None: that of the run.
     """
@@ -83,12 +83,14 @@ class LayerContext:
         first_row: Any = None,
         precision: str | None = None,
     ):
+        """The arguments are those of the class."""
         self.config = config
         self.run = run
         self.seed = seed
         self.first_row = first_row
         # Matmuls are in this type; weights, softmax, layer norm and loss are float32.
         self.dtype = tf.as_dtype(DTYPES[precision or str(run.precision)])
+        # How elementwise work enters the graph, by the device.
         device = run.device or ops.device_here()
         self.elementwise_form = kernels_tuned.form_of(
             device, run.is_training, config.d_inner
@@ -101,8 +103,8 @@ class LayerContext:
         shape: Sequence[int],
         initializer: tf.initializers.Initializer | None = None,
     ) -> tf.Tensor:
-        """A weight, stored in float32 and cast to the dtype of the matmuls. initializer None: that
-        of the run."""
+        """A weight of `get_weight`, cast to the dtype of the matmuls. initializer None: that of the
+        run."""
         return self.cast(
             get_weight(name, shape, initializer or get_initializer(self.run))
         )
@@ -148,8 +150,8 @@ def get_weight(
 
 
 def layer_weights(net: LayerContext, has_segments: bool) -> list[Weights]:
-    """The `Weights` of each layer, from variables in `layer_<i>` and, for r_w, r_r, r_s and
-    seg_embed, variables that all layers are in. has_segments: without, r_s and seg_embed are None.
+    """The `Weights` of each layer, from variables in `layer_<i>`; r_w, r_r, r_s and seg_embed from
+    one variable for all layers. has_segments: without, r_s and seg_embed are None.
 
     Untied (`untie_r`), a layer has its own r_w, r_r and r_s; seg_embed is always the layer's own.
     """
