@@ -79,12 +79,13 @@ def _mixed(x):
 
 
 @triton.jit
-def _kept(query_hash, second, key):
+def _kept(query_hash, second_word, key):
     """Whether each probability of a block is kept: bool [queries, keys].
 
-    query_hash: uint32 [queries]; second: the example's second random number; key: indices [keys].
+    query_hash: uint32 [queries]; second_word: the example's second random number, uint32; key: the
+    indices of the keys, int32 [keys].
     """
-    key_hash = _mixed(key.to(tl.uint32) + second)
+    key_hash = _mixed(key.to(tl.uint32) + second_word)
     x = (query_hash[:, None] ^ key_hash[None, :]) * tl.full([], 0x85EBCA6B, tl.uint32)
     x = (x ^ (x >> 15)) * tl.full([], 0xC2B2AE35, tl.uint32)
     # A threshold for 32 bits: the fraction DROPPED / 65536 of all numbers is below.
@@ -105,7 +106,7 @@ class _Queries(NamedTuple):
     q_r: with r_r, divided by sqrt(H), [BLOCK,H]; unused without IN_TILE.
     segment_score: added for a key of the same segment, [BLOCK].
     segment, rank: of each query, [BLOCK].
-    hash, second: arguments of `_kept`.
+    hash, second_word: arguments of `_kept`.
     k_r, first: with IN_TILE, the pointer to the keys of the distances, and the index of the
       distance at which the band of key 0 begins.
     by_distance, row_start: without IN_TILE, the pointer to this head's position scores [T,R], and
@@ -122,7 +123,7 @@ class _Queries(NamedTuple):
     segment: Any
     rank: Any
     hash: Any
-    second: Any
+    second_word: Any
     k_r: Any
     first: Any
     by_distance: Any
@@ -170,7 +171,15 @@ def _load_queries(
     query_rank,
     dropout_keys,
 ):
-    """Reads this program's block of queries; arguments as of `forward`.
+    """Reads this program's block of queries.
+
+    Args:
+      q_w, q_r: [B,T,N,H], q with r_w and with r_r, both divided by sqrt(H).
+      k_r: [B,R,N,H], keys of the distances.
+      by_distance: [B,N,T,R], position scores; used only without IN_TILE.
+      segment_score: float32 [B,N,T], the score of a key of the same segment.
+      first_distance_index, query_segment, query_rank: int32 [B,T].
+      dropout_keys: int32 [B,2], the bits of two random uint32 of each example.
 
     Returns:
       The `_Queries`; and with IN_TILE (the queries are the complete sequence) their scores at the
@@ -182,12 +191,12 @@ def _load_queries(
     cells = _cells(query, T)
     row = _matrix() * T + query
     of_query = example * T + query  # cells in arrays [B,T]
-    # Random bits of the queries, and the key of the example.
-    first = tl.load(dropout_keys + 2 * example).to(tl.uint32, bitcast=True)
-    second = tl.load(dropout_keys + 2 * example + 1).to(tl.uint32, bitcast=True)
-    # 65536 is `kernels_gpu.MOST_QUERIES`: queries are counted on through the heads.
-    query_hash = _mixed((head * 65536 + query).to(tl.uint32) + first)
-    query_hash = _mixed(query_hash + second)
+    # Dropout: the two random numbers of the example, and hashes of the queries. The numbers of
+    # queries go on from head to head, with `kernels_gpu.MOST_QUERIES` = 65536 for each.
+    first_word = tl.load(dropout_keys + 2 * example).to(tl.uint32, bitcast=True)
+    second_word = tl.load(dropout_keys + 2 * example + 1).to(tl.uint32, bitcast=True)
+    query_hash = _mixed((head * 65536 + query).to(tl.uint32) + first_word)
+    query_hash = _mixed(query_hash + second_word)
     if IN_TILE:
         q_r_block = _load_rows(q_r, cells, is_query)
         head_scores, row_start = 0, 0
@@ -209,7 +218,7 @@ def _load_queries(
         segment=tl.load(query_segment + of_query, mask=is_query, other=0),
         rank=tl.load(query_rank + of_query, mask=is_query, other=0),
         hash=query_hash,
-        second=second,
+        second_word=second_word,
         k_r=k_r,
         # Query i reads key 0 at the distance index T - i. The least is that of the last query,
         # T - block * BLOCK - BLOCK + 1, which is column 1 of `low`.
@@ -255,8 +264,13 @@ def _scores_of_keys(
 ):
     """The scores of a block of queries for the block of keys that begins at `start`.
 
-    Args: queries, low: of `_load_queries`, then `low` of the keys before; the others as of
-    `forward`.
+    Args:
+      queries: the block of queries.
+      low: their scores at the first block of the band of distances, [BLOCK,BLOCK]: those that this
+        function returned for the keys before; unused without IN_TILE.
+      start: the index of the first key of the block.
+      k, v: [B,K,N,H].
+      key_segment, key_rank: int32 [B,K].
 
     Returns:
       The masked scores times log2(e), so that their powers of two are their exponentials, float32
@@ -359,7 +373,7 @@ def forward(
         rescale = tl.exp2(largest - subtracted)
         # The softmax divides by the sum of all, dropped or not.
         total = total * rescale + tl.sum(exponential, 1)
-        kept = _kept(queries.hash, queries.second, key)
+        kept = _kept(queries.hash, queries.second_word, key)
         exponential = tl.where(kept, exponential, 0.0)
         sums = sums * rescale[:, None] + tl.dot(exponential.to(v_block.dtype), v_block)
         largest = new_largest
@@ -380,7 +394,8 @@ def forward(
 
 @triton.jit
 def backward(
-    # As in `forward`, then its outputs and the gradient of the first of them, [B,T,N,H].
+    # The arguments of `forward`: [B,T,N,H] twice; [B,K,N,H] twice; [B,R,N,H]; [B,N,T,R]; [B,N,T];
+    # int32 [B,T], [B,T], [B,K], [B,T], [B,K], [B,2]
     q_w,
     q_r,
     k,
@@ -394,8 +409,10 @@ def backward(
     query_rank,
     key_rank,
     dropout_keys,
+    # its outputs: [B,T,N,H]; float32 [B,N,T], log2 of the sum of the exponentials
     output,
     log_sum,
+    # [B,T,N,H], the gradient of `output`
     d_output,
     # outputs: [B,T,N,H]; float32 [B,N,T]; [B,N,T,K] after dropout; [B,N,T,K]; [B,N,T,R], which is
     # not written with IN_TILE
@@ -456,7 +473,7 @@ def backward(
 
         # The gradient goes back through dropout and the softmax to the score.
         d_probability = tl.dot(d_output_block, tl.trans(v_block))
-        kept = _kept(queries.hash, queries.second, key)
+        kept = _kept(queries.hash, queries.second_word, key)
         after_dropout = tl.where(kept, probability * scale, 0.0)
         d_probability = tl.where(kept, d_probability * scale, 0.0)
         d_score = probability * (d_probability - expected[:, None])

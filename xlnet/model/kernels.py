@@ -135,8 +135,9 @@ class Stream(NamedTuple):
     mask: an `AdditiveMask`, or, for fused attention, a `Mask` by ranks; None: every query sees
       every key.
     segments, key_segments: int [B,T] and [B,K]; None: there are no segments.
-    first_distance_index: int [B,T], where among the R distances that of each query to the first key
-      is: Q - i for a query at position i. None: the queries are all positions, in their order.
+    first_distance_index: int [B,T], the index, among the R distances, of the distance from each
+      query to the first key: Q - i for a query at position i. None: the queries are all positions,
+      in their order.
     query_weights: [B,T], 0 switches a query's attention off; None: all are on.
     """
 
@@ -281,7 +282,8 @@ def gather_keys(x: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
-    """Normalizes the last axis in float32, scales by gamma and shifts by beta, float32 [D] each."""
+    """Normalizes the last axis of x [...,D] in float32, scales by gamma and shifts by beta, float32
+    [D] each."""
     wide = tf.cast(x, tf.float32)
     mean, variance = tf.nn.moments(wide, axes=[-1], keep_dims=True)
     normal = (wide - mean) * tf.rsqrt(variance + LAYER_NORM_EPSILON)

@@ -57,15 +57,15 @@ def relative_attention(
     stream: Stream,
     drops: Dropout,
 ) -> tf.Tensor:
-    """`modeling.relative_attention` as one program of the GPU: q [B,N,T,H], k and v [B,N,K,H] and
-    k_r [B or 1,N,R,H] give [B,N,T,H].
+    """Attention with relative positions and segments, [B,N,T,H], as `modeling.relative_attention`
+    specifies it, in one program of the GPU.
 
     Args:
       compute_capability: of the GPU, such as (9, 0) for an H100.
-      q: queries.
-      k: keys.
-      v: values.
-      k_r: keys of the relative distances.
+      q: queries [B,N,T,H].
+      k: keys [B,N,K,H].
+      v: values [B,N,K,H].
+      k_r: keys of the relative distances, [B or 1,N,R,H].
       weights: r_w, r_r, r_s and seg_embed of the layer are read.
       stream: its mask is a `Mask` by ranks, and it has segments.
       drops: the dropout of the probabilities.

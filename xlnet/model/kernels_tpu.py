@@ -56,8 +56,18 @@ def relative_attention(
     stream: Stream,
     drops: Dropout = NO_DROPOUT,
 ) -> tf.Tensor:
-    """`modeling.relative_attention`, with the keys of the distances as `Distances`: q [B,N,T,H], k
-    and v [B,N,K,H] -> [B,N,T,H]."""
+    """Attention with relative positions and segments, [B,N,T,H], as `modeling.relative_attention`
+    specifies it.
+
+    Args:
+      q: queries [B,N,T,H].
+      k: keys [B,N,K,H].
+      v: values [B,N,K,H].
+      distances: what there is in place of the keys of the distances.
+      weights: r_w, r_r, r_s and seg_embed of the layer are read.
+      stream: its mask is an `AdditiveMask`.
+      drops: the dropout of the probabilities.
+    """
     scale = 1.0 / math.sqrt(shape_of(q)[3])
     q = q * scale  # the scores are divided by sqrt(H) here, where the tensor is smaller
     wide_q, wide_k = widened(q, k, weights, stream, scale)

@@ -147,7 +147,8 @@ def where_kept(threshold: int, x: tf.Tensor, *mask_source: tf.Tensor) -> tf.Tens
 
 
 def dropout(form: Form, x: tf.Tensor, drops: Dropout) -> tf.Tensor:
-    """`kernels.dropout` of x [B,...]; its gradient takes the dropout mask from the same source."""
+    """Zeroes elements of x [B,...] and scales up the others, as `kernels.dropout` does. The
+    gradient takes the dropout mask from the same source."""
     if not drops.rate:
         return x
     mask_source = mask_source_of(shape_of(x), drops, form)
@@ -185,11 +186,21 @@ def relative_attention(
     stream: Stream,
     drops: Dropout = NO_DROPOUT,
 ) -> tf.Tensor:
-    """`modeling.relative_attention`: q [B,N,T,H], k and v [B,N,K,H], k_r [B or 1,N,R,H] ->
-    [B,N,T,H].
+    """Attention with relative positions and segments, [B,N,T,H], as `modeling.relative_attention`
+    specifies it.
 
     The score is made of two matmuls, one of the content and the segment term, and one of the
     position term.
+
+    Args:
+      form: how elementwise work is computed.
+      q: queries [B,N,T,H].
+      k: keys [B,N,K,H].
+      v: values [B,N,K,H].
+      k_r: keys of the relative distances, [B or 1,N,R,H].
+      weights: r_w, r_r, r_s and seg_embed of the layer are read.
+      stream: its mask is an `AdditiveMask`.
+      drops: the dropout of the probabilities.
     """
     scale = 1.0 / math.sqrt(shape_of(q)[3])
     q = q * scale  # q is scaled rather than the scores, which are larger
@@ -252,7 +263,7 @@ def attend(
       form: how elementwise work is computed.
       score: [B,N,T,K].
       v: values [B,N,K,H].
-      stream: its mask as `additive_mask` returns it; a query that sees no key gets zeros.
+      stream: its mask is an `AdditiveMask`; a query that sees no key gets zeros.
       drops: the dropout of the probabilities.
     """
     mask = stream.mask
@@ -472,8 +483,9 @@ VALUE_AND_SLOPE = {"relu": relu, "gelu": gelu, "gelu_erf": gelu_erf}
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:
-    """`kernels.layer_norm` of x [...,D], with gamma and beta, float32 [D] each. Its gradient is
-    explicit and keeps one tensor of the shape of x, the normalized x."""
+    """Normalizes the last axis of x [...,D], scales by gamma and shifts by beta, float32 [D] each,
+    as `kernels.layer_norm` does. The gradient is explicit: it keeps one tensor of the shape of x,
+    the normalized x."""
 
     @tf.custom_gradient
     def normalize(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> Any:

@@ -195,8 +195,8 @@ def relative_attention(
       v: values [B,N,K,H].
       k_r: keys of the relative distances, [B or 1,N,R,H].
       weights: of the layer; r_w, r_r, r_s and seg_embed are read: the caller has projected.
-      stream: whose queries they are; its mask as `additive_mask` returns it. A query that sees no
-        key gets zeros.
+      stream: whose queries they are; its mask is an `AdditiveMask`. A query that sees no key gets
+        zeros.
       drops: the dropout of the probabilities.
     """
     num_keys = shape_of(k)[2]

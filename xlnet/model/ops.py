@@ -140,13 +140,14 @@ def dense(x: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None) -> tf.
 
 
 def dense_back(y: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-    """`y [..., O] @ transpose(kernel [I, O])`: [..., I], the gradient of `dense`."""
+    """`y [..., O] @ transpose(kernel [I, O])`: [..., I], the gradient of the x of `dense`."""
     x = tf.matmul(in_rows(y), kernel, transpose_b=True)
     return tf.reshape(x, shape_of(y)[:-1] + [kernel.shape[0]])
 
 
 def repeated(x: tf.Tensor, batch: Any) -> tf.Tensor:
-    """x [1,...] once for each of `batch` batch elements: [B,...]. x [B,...] is returned as it is.
+    """x [1,...] once for each of `batch` batch elements, an int or a scalar: [B,...]. x [B,...] is
+    returned as it is.
 
     For the operands of a matmul, whose batch dimensions must not broadcast. TensorFlow 2.21 with
     oneDNN, on a processor with AMX, writes out of bounds where they are [B,1] and [1,1], a network
@@ -246,9 +247,8 @@ def recomputed(function: Callable[..., Any], is_compiled: bool, *inputs: Any) ->
                 with tf.control_dependencies(dys):
                     tensors_again = [tf.identity(x) for x in tensors]
                 output_gradients = list(dys)
-            with tf.name_scope(
-                "recomputed"
-            ):  # in the names of operations, for profiles
+            # The scope is in the names of the operations, for profiles.
+            with tf.name_scope("recomputed"):
                 return gradients(call(tensors_again), tensors_again, output_gradients)
 
         return call(tensors), gradient

@@ -75,6 +75,7 @@ def uniform(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
     """
     size = math.prod(shape[1:])  # numbers of one batch element
     words = _words_of_rows(shape[0], size, seed, first_row)[:, :size]
+    # The lowest 23 bits, an integer that float32 has exactly, divided by 2^23.
     bits = words & tf.constant(2**_FLOAT_BITS - 1, tf.uint32)
     numbers = tf.cast(bits, tf.float32) * 2.0**-_FLOAT_BITS
     return tf.reshape(numbers, shape)
