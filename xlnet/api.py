@@ -55,7 +55,7 @@ class XLNetModel:
             if run_config.is_training
             else None
         )
-        # [B,Q] each; below, the others with the batch first, too.
+        # The network has the batch first: [B,Q] here, and so on for the other arguments.
         input_ids, seg_ids = _transpose(input_ids, 1, 0), _transpose(seg_ids, 1, 0)
         input_mask = _transpose(input_mask, 1, 0)
         # AUTO_REUSE: programs of the original build a model for training and one for evaluation.

@@ -59,15 +59,15 @@ def check(
         raise wrong(where, given, f"bf16 or fp16, and one of {kernels_gpu.HEAD_SIZES}")
     for targets in (0, _TARGETS):  # the content stream, the query stream
         try:
-            found = difference(
+            largest = difference(
                 compute_capability, precision, head_size, targets, config
             )
         except tf.errors.OpError as error:  # of XLA, or of the GPU's driver
             reason = str(error.message).splitlines()[0]
             raise wrong(where, reason, "a GPU that runs its programs") from error
-        if not found <= MOST_DIFFERENCE:  # also true for NaN
+        if not largest <= MOST_DIFFERENCE:  # also true for NaN
             differ = (
-                f"results on this GPU that differ by {found:.1%} from the plain form"
+                f"results on this GPU that differ by {largest:.1%} from the plain form"
             )
             raise wrong(where, differ, f"at most {MOST_DIFFERENCE:.0%}")
 
