@@ -241,7 +241,7 @@ class HeadBuilder:
         self, inputs: tf.Tensor, others: tf.Tensor, size: int, name: str
     ) -> tf.Tensor:
         """The dense layer `name` of each pair of an input and one of the others, concatenated:
-        inputs [B,T,D], others [B,k,E] -> [B,k,T,size].
+        inputs [B,T,D], others [B,k,E] (k of the width E) -> [B,k,T,size].
 
         The kernel is [D+E,size]; its two parts are multiplied separately and the products added, so
         that the k * T pairs are never built.

@@ -89,6 +89,7 @@ def difference(
       targets: P, for the query stream; 0: the content stream.
       config: of the session.
     """
+    # A factorization order of the sequence, and where the queries are in it.
     rng = np.random.RandomState(0)
     num_keys, queries = _MEMORY + _LENGTH, targets or _LENGTH
     rank = np.stack([rng.permutation(_LENGTH) for _ in range(_BATCH)])  # [B,Q]
@@ -97,6 +98,7 @@ def difference(
     positions = np.sort(sampled, axis=1)
     of_memory = np.full((_BATCH, _MEMORY), modeling.RANK_OF_MEMORY)  # ranks
 
+    # The shapes of the random inputs.
     of_queries = [_BATCH, _HEADS, queries, head_size]
     of_keys = [_BATCH, _HEADS, num_keys, head_size]
     of_distances = [_BATCH, _HEADS, num_keys + _LENGTH, head_size]

@@ -365,7 +365,7 @@ def feed_forward(
       activation: of `ACTIVATIONS`.
       drops: the dropout between the two.
     """
-    if form == "inference":
+    if form == "inference":  # without dropout
         # TensorFlow fuses a matmul with the bias and the activation that follow it.
         z = tf.nn.bias_add(tf.matmul(in_rows(x), inner[0]), inner[1])  # [B*T,F]
         value = ACTIVATIONS[activation](z)
@@ -374,7 +374,7 @@ def feed_forward(
 
     # For the backward pass are kept: x, z [B,T,F] and, in the form "operations", the dropout mask.
     # It computes the activation of z again, as it needs its parts for the slope.
-    constants = activation, drops.dropped_of_65536
+    constants = activation, drops.dropped_of_65536  # of the elementwise functions below
     scale = drops.scale
     z_shape = shape_of(x)[:-1] + inner[0].shape.as_list()[1:]  # [B,T,F]
     mask_source = mask_source_of(z_shape, drops, form)

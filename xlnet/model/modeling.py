@@ -124,9 +124,13 @@ def sinusoids_of(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """The sine and the cosine half of the encodings of all distances, from K down to -Q+1 ("bi") or
     to 0 ("uni"), clipped to ±clamp_len if `clamp_len` > 0: [1,R,D/2] each, in the dtype of the
-    matmuls. length: Q; memory_length: M.
+    matmuls. Computed in float32: bfloat16 cannot tell large distances apart.
 
-    Computed in float32: bfloat16 cannot tell large distances apart.
+    Args:
+      net: d_model, clamp_len and the dtype.
+      length: Q, an int or a scalar.
+      memory_length: M, an int or a scalar.
+      attn_type: "bi" or "uni".
     """
     d_model, clamp_len = net.config.d_model, net.run.clamp_len
     # The distances fall from K, the number of keys, to 0, and with "bi" further to -Q + 1, as there
