@@ -40,7 +40,8 @@ class Dropout(NamedTuple):
 
     @property
     def dropped_of_65536(self) -> int:
-        """The rate as a threshold: an element is dropped if its 16 random bits are below."""
+        """The rate as a threshold: an element is dropped if its 16 random bits, as a number, are
+        below. 0: dropout is off."""
         if not self.rate:
             return 0
         # At least 1, so that a rate above 0 is never off; not all, as `scale` would be infinite.

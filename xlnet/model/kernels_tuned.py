@@ -169,7 +169,8 @@ def dropout(form: Form, x: tf.Tensor, drops: Dropout) -> tf.Tensor:
 def _scaled_where_kept(
     threshold: int, scale: float, x: tf.Tensor, *mask_source: tf.Tensor
 ) -> tf.Tensor:
-    """Dropout of x, with the arguments of `where_kept` and the factor of what is kept."""
+    """x with zeros where it is dropped, and the other elements times `scale`; threshold and
+    mask_source: as in `where_kept`."""
     return where_kept(threshold, x * scale, *mask_source)
 
 

@@ -652,16 +652,8 @@ def streams_of(
         first_distance_index = tf.cast(length, positions.dtype) - positions
         if segments is not None:
             segments = tf.gather(segments, positions, batch_dims=1)  # [B,P]
-        if mask is not None and mask.masked is not None:
-            masked = mask.masked  # [B or 1,Q or 1,K]
-            if masked.shape[1] != 1:  # else it is the same for all positions
-                shape = [shape_of(positions)[0], *shape_of(masked)[1:]]
-                masked = tf.broadcast_to(masked, shape)
-                masked = tf.gather(masked, positions, batch_dims=1)  # [B,P,K]
-            mask = Mask(masked=masked)
-        elif mask is not None:
-            query_rank = tf.gather(mask.query_rank, positions, batch_dims=1)  # [B,P]
-            mask = mask._replace(query_rank=query_rank)
+        if mask is not None:
+            mask = at_positions(mask, positions)
     query_stream = Stream(
         prepared(form, mask),
         segments,
@@ -670,6 +662,21 @@ def streams_of(
         query.weights,
     )
     return content_stream, query_stream
+
+
+def at_positions(mask: Mask, positions: tf.Tensor) -> Mask:
+    """Of a mask for all positions of the sequence, the mask for queries at `positions` int [B,P],
+    in the same form."""
+    if mask.masked is None:
+        query_rank = tf.gather(mask.query_rank, positions, batch_dims=1)  # [B,P]
+        return mask._replace(query_rank=query_rank)
+    masked = mask.masked  # [B or 1,Q or 1,K]
+    if masked.shape[1] != 1:  # else it is the same for all positions
+        # A gather for each batch element needs all B of them.
+        shape = [shape_of(positions)[0], *shape_of(masked)[1:]]
+        masked = tf.broadcast_to(masked, shape)
+        masked = tf.gather(masked, positions, batch_dims=1)  # [B,P,K]
+    return Mask(masked=masked)
 
 
 def prepared(form: str, mask: Mask | None) -> Mask | AdditiveMask | None:
