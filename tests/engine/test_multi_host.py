@@ -249,7 +249,7 @@ def test_a_step_that_does_not_end_ends_the_program(monkeypatch, ends):
             watch._ended.set()
         return "host 0 (a:1)"
 
-    monkeypatch.setattr(multi_host, "missing", missing)
+    monkeypatch.setattr(multi_host, "missing_host", missing)
     monkeypatch.setattr(multi_host, "_end_program", said.append)
     watch.is_waiting = True
     watch._thread.start()

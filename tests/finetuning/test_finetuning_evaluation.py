@@ -182,7 +182,9 @@ def test_a_cpu_answers_two_halves_of_a_batch_side_by_side(tmp_path):
     devices, sizes = connect(DeviceSettings(device="cpu")), []
     if devices.parallel_batches != 2:
         pytest.skip("one core: nothing runs side by side")
-    restored = RestoredSession(devices, make_checkpoint(tmp_path, 3), at_once=2)
+    restored = RestoredSession(
+        devices, make_checkpoint(tmp_path, 3), parallel_batches=2
+    )
     copies = restored.copies("meet", two_at_a_time(sizes))
     found = list(in_parallel(copies, batches(8)))
     assert sizes == [2, 2, 2, 2]

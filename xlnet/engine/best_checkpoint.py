@@ -25,8 +25,8 @@ class BestCheckpoint:
 
     Args:
       model_dir: the model directory.
-      metric: name of the metric that selects, see `best_evaluation`. Evaluations by another one are
-        dropped: selection begins anew.
+      metric: name of the metric that selects, see `best_evaluation`. If the stored evaluations were
+        selected by another metric, they are dropped, and selection begins again.
       patience: evaluations without improvement after which training stops; 0: never.
       lower_is_better: whether a lower value of the metric is the better one.
     """
@@ -44,7 +44,9 @@ class BestCheckpoint:
         self._lower_is_better = lower_is_better
         self.metric = metric
         self.patience = patience
-        self.evaluations: list[dict[str, Any]] = []  # see `add`
+        # By ascending step: "step" and the values of `add`, such as
+        # {"step": 500, "loss": 0.4, "accuracy": 0.8}.
+        self.evaluations: list[dict[str, Any]] = []
         if not os.path.exists(self._path):
             return
         content = files.read_json(self._path, "evaluations")
@@ -52,54 +54,66 @@ class BestCheckpoint:
             return
         for stored in content["evaluations"]:
             values = {}
-            for name, value in stored.items():  # null: a number that is not finite
+            for name, value in stored.items():  # None: a number that is not finite
                 values[name] = math.nan if value is None else value
             self.evaluations.append(values)
 
     def go_back_to(self, step: int) -> bool:
         """Drops the evaluations after `step`, from which the run resumes; returns whether `step`
         itself was evaluated."""
-        self.evaluations = [past for past in self.evaluations if past["step"] <= step]
-        return any(past["step"] == step for past in self.evaluations)
+        earlier = [known for known in self.evaluations if known["step"] <= step]
+        self.evaluations = earlier
+        return any(known["step"] == step for known in earlier)
 
-    def replace_later(self, step: int) -> None:
-        """Makes `best/` again, of the checkpoints that are there, if it has the weights of a later
-        step than `step`, from which the run resumes: no evaluation says how good they are."""
+    def replace_export_after(self, step: int) -> None:
+        """If `best/` has the weights of a later step than `step`, from which the run resumes,
+        replaces them by the best of the evaluated checkpoints that still exist, or removes `best/`
+        where none does.
+
+        `go_back_to` comes first: it drops the evaluation of these weights, so that nothing says how
+        good they are.
+        """
         directory = os.path.join(self._model_dir, BEST)
         if checkpoint.step_of(directory) <= step:
             return
         shutil.rmtree(directory)
-        kept = dict(checkpoint.all_prefixes(self._model_dir))
-        there = [past for past in self.evaluations if past["step"] in kept]
-        best = best_evaluation(there, self.metric, self._lower_is_better)
+        prefix_of = dict(checkpoint.all_prefixes(self._model_dir))  # by step
+        candidates = [known for known in self.evaluations if known["step"] in prefix_of]
+        best = best_evaluation(candidates, self.metric, self._lower_is_better)
         if best:
-            export(kept[best["step"]], directory)
+            export(prefix_of[best["step"]], directory)
 
     def add(self, step: int, result: dict[str, Any], prefix: str | None) -> None:
-        """Adds an evaluation, and exports the checkpoint of `step` if it is the best so far.
-        result: values by name, the metric among them. prefix: of the checkpoint; None: the initial
-        weights, of which there is none."""
+        """Adds an evaluation, and exports the evaluated checkpoint to `best/` if it is the best so
+        far.
+
+        Args:
+          step: of the checkpoint.
+          result: values by name, the metric among them.
+          prefix: of the checkpoint; None for the initial weights, which have no checkpoint.
+        """
         self.evaluations.append(dict(step=step, **result))
         best = self.best()
         if prefix is not None and best and best["step"] == step:
             export(prefix, os.path.join(self._model_dir, BEST))
-        # Written last: a run that is killed before makes the evaluation again.
+        # Written last: a run that is killed before this evaluates again when it resumes.
         files.write_json(
             self._path, {"metric": self.metric, "evaluations": self.evaluations}
         )
 
     def best(self) -> dict[str, Any] | None:
-        """As `best_evaluation`."""
+        """The best evaluation so far, see `best_evaluation`; None if no metric is finite."""
         return best_evaluation(self.evaluations, self.metric, self._lower_is_better)
 
     def is_over(self) -> bool:
-        """Whether the last `patience` evaluations brought no improvement of a best one."""
+        """Whether training is to stop early: since the best evaluation, at least `patience` others
+        have followed."""
         # Example: with patience 2 and the losses 3, 2, 2.5 and 2.1 it is over: the second one is
         # the best, and two evaluations after it are not better.
         best = self.best()
         if not self.patience or not best:
             return False
-        later = [past for past in self.evaluations if past["step"] > best["step"]]
+        later = [known for known in self.evaluations if known["step"] > best["step"]]
         return len(later) >= self.patience
 
 
@@ -109,13 +123,14 @@ def best_evaluation(
     """The evaluation that chooses a checkpoint; None if no metric is a finite number.
 
     Args:
-      evaluations: dicts with `step`, `metric` and mostly `loss`. One whose metric or loss is not
-        finite, such as an undefined metric, is never the best. Ties go to the lower loss, then to
-        the earlier step.
+      evaluations: dicts with the keys "step", the name of the metric and mostly "loss". One whose
+        metric or loss is not finite, such as an undefined metric, is never the best. Ties go to the
+        lower loss, then to the earlier step.
       metric: name of the metric that selects.
       lower_is_better: whether a lower value of it is the better one.
     """
-    # The loss is checked, too: it may be NaN although the metric is defined.
+    # The highest key is the best. The loss must be finite, too: it may be NaN although the metric
+    # is defined.
     sign = -1 if lower_is_better else 1
     best, best_key = None, None
     for evaluation in evaluations:
@@ -137,25 +152,29 @@ def best_or_newest(model_dir: str) -> str | None:
 
 
 def export(prefix: str, directory: str) -> None:
-    """Makes `directory` hold the weights of the checkpoint `prefix` of a run, in place of all
-    others: EMA weights where the run kept them, the step, and copies of the files next to the
-    checkpoint that are needed to use it."""
+    """Makes `directory` a copy of the checkpoint `prefix` of a run for use, without the state of
+    its training: EMA weights where the run kept them, the step, and the files next to the
+    checkpoint that are needed to use it. Another checkpoint in the directory is removed."""
     os.makedirs(directory, exist_ok=True)
+    # Temporary files in the directory, which a killed process left. The path ends with "/".
     files.remove_unfinished(os.path.join(directory, ""))
-    for name in _SIDECARS:
-        path = os.path.join(os.path.dirname(prefix), name)
-        copy = os.path.join(directory, name)
+    for sidecar in _SIDECARS:
+        path = os.path.join(os.path.dirname(prefix), sidecar)
+        copy = os.path.join(directory, sidecar)
         if os.path.exists(path):
             files.copy(path, copy)
         else:
             files.remove([copy])  # of another run
     name = os.path.basename(prefix)
-    weights = checkpoint.read_weights(prefix)
-    [weights["global_step"]] = checkpoint.arrays(prefix, ["global_step"])
-    with checkpoint.staged(directory) as aside:
-        checkpoint.write_arrays(os.path.join(aside, name), weights)
-        files.remove([os.path.join(directory, name + ".index")])  # of other weights
-    # Also data without an index, of a checkpoint whose removal was interrupted.
+    values = checkpoint.read_weights(prefix)
+    values["global_step"] = next(checkpoint.arrays(prefix, ["global_step"]))
+    with checkpoint.staged(directory) as staging:
+        checkpoint.write_arrays(os.path.join(staging, name), values)
+        # Other weights of this step, as of another run: without the index no reader takes their
+        # index with the new data.
+        files.remove([os.path.join(directory, name + ".index")])
+    # Remove all other checkpoints, also data without an index, of one whose removal was
+    # interrupted.
     for path in glob.glob(os.path.join(glob.escape(directory), "model.ckpt-*")):
         other, _ = os.path.splitext(path)
         if os.path.basename(other) != name:

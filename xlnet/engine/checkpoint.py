@@ -23,7 +23,8 @@ from xlnet.support import errors, files
 #
 #     model.ckpt-500.index, .data-00000-of-00001    made in unfinished/; the index is moved last
 #     checkpoint                                    names the newest and all others, for TensorFlow
-#     memory-500-0.npy                              of the batch elements from 0 on: made before it
+#     memory-500-0.npy                              memories of the batch elements from 0 on,
+#                                                   written before the checkpoint
 #     best/                                         weights alone, see `best_checkpoint`
 
 
@@ -68,18 +69,21 @@ def resolve(path: str, flag: str = "init_checkpoint") -> str:
 
 def all_prefixes(directory: str) -> list[tuple[int, str]]:
     """The checkpoints of a run by ascending step: list of (step, prefix)."""
-    found = []
-    for name in os.listdir(directory) if os.path.isdir(directory) else []:
-        match = re.fullmatch(r"(model\.ckpt-(\d+))\.index", name)
+    if not os.path.isdir(directory):
+        return []
+    prefixes = []
+    for file_name in os.listdir(directory):
+        match = re.fullmatch(r"(model\.ckpt-(\d+))\.index", file_name)
         if match:
-            found.append((int(match[2]), os.path.join(directory, match[1])))
-    return sorted(found)
+            name, step = match.groups()
+            prefixes.append((int(step), os.path.join(directory, name)))
+    return sorted(prefixes)
 
 
 def newest(directory: str) -> str | None:
     """The prefix of the checkpoint of the highest step; None if there is none."""
-    prefixes = all_prefixes(directory)
-    return prefixes[-1][1] if prefixes else None
+    prefixes = [prefix for _, prefix in all_prefixes(directory)]
+    return prefixes[-1] if prefixes else None
 
 
 def step_named(prefix: str) -> int:
@@ -112,12 +116,12 @@ def write(
     step: int,
     max_save: int = 0,
 ) -> None:
-    """Writes a checkpoint to a temporary directory, moves it into place, and removes all but the
-    last `max_save` (0: none)."""
-    with staged(directory) as aside:
+    """Writes a checkpoint of all variables of a session, `model.ckpt-<step>`, and removes all but
+    the newest `max_save` ones; 0: keeps all."""
+    with staged(directory) as staging:
         saver.save(
             session,
-            os.path.join(aside, "model.ckpt"),
+            os.path.join(staging, "model.ckpt"),
             global_step=step,
             write_meta_graph=False,
             write_state=False,
@@ -133,20 +137,23 @@ def staged(directory: str) -> Iterator[str]:
     """Yields an empty directory for the files of a checkpoint, which are moved into `directory` at
     the end of the block; the index last, as without it a checkpoint does not exist."""
     remove_unfinished(directory)
-    aside = os.path.join(directory, _UNFINISHED)
-    os.makedirs(aside)
+    staging = os.path.join(directory, _UNFINISHED)
+    os.makedirs(staging)
     try:
-        yield aside
+        yield staging
         # False sorts before True: the index is the last one.
-        for name in sorted(os.listdir(aside), key=lambda name: name.endswith(".index")):
-            source, target = os.path.join(aside, name), os.path.join(directory, name)
+        moved = sorted(os.listdir(staging), key=lambda name: name.endswith(".index"))
+        for name in moved:
+            source, target = os.path.join(staging, name), os.path.join(directory, name)
             files.sync_and_rename(source, target)
     finally:
-        remove_unfinished(directory)  # it would waste a full disk
+        # Also after an error: a disk that is full needs the space.
+        remove_unfinished(directory)
 
 
 def remove(prefix: str) -> None:
-    """Removes a checkpoint: the index first, without which it does not exist."""
+    """Removes a checkpoint: the index first, without which it does not exist. That the pattern
+    names the index again is no error."""
     files.remove([prefix + ".index", *glob.glob(glob.escape(prefix) + ".*")])
 
 
@@ -171,16 +178,17 @@ def names(prefix: str) -> list[str]:
     return [name for name, dtype in dtypes.items() if dtype != tf.string]
 
 
-def stored_names(prefix: str) -> dict[str, str]:
-    """Which variables of a checkpoint are its weights, for inference and as initial weights: a dict
-    from the name of a weight to the variable to read. Only a run that resumes reads the variables
-    themselves.
+def variable_of_weights(prefix: str) -> dict[str, str]:
+    """From which variable of a checkpoint each weight is read, for inference and as initial
+    weights: a dict from the name of the weight to that of the variable. (A run that resumes
+    restores all variables under their own names.)
 
-    That is `<weight>/average` if the run kept an EMA. Before the first update the EMA is 0, and the
-    weight itself is read.
+    The variable is `<weight>/average` if the run kept an EMA, or else the weight itself. Before the
+    first update the EMA is 0, and the weight itself is read, too.
     """
     stored = set(names(prefix))
-    # Without a loss scale, which counts updates, each step is one.
+    # Where there is no loss scale, each step is an update, and a checkpoint follows a step. Where
+    # there is one, it counts the updates, as steps may be skipped.
     is_updated = UPDATES not in stored or next(arrays(prefix, [UPDATES])) > 0
     variable_of = {}
     for name in sorted(stored):
@@ -205,33 +213,36 @@ def arrays(prefix: str, wanted: Iterable[str]) -> Iterator[np.ndarray]:
 
 
 def read_weights(prefix: str) -> Arrays:
-    """The weights of a checkpoint by name, as `stored_names` says, as float32 arrays; a UserError
-    if one of them has NaN or infinity."""
+    """The weights of a checkpoint by name, EMA weights where the run kept them, as float32 arrays;
+    a UserError if one of them has NaN or infinity."""
     weights = {}
-    for name, array in _finite(prefix, stored_names(prefix)):
+    for name, array in _finite_weights(prefix, variable_of_weights(prefix)):
         weights[name] = array.astype(np.float32)
     return weights
 
 
-def _finite(prefix: str, stored: Mapping[str, str]) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields (name, array) of weights, one at a time; a UserError if one has NaN or infinity.
-    stored: the variable of each weight, as of `stored_names`."""
+def _finite_weights(
+    prefix: str, variable_of: Mapping[str, str]
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields (name, array) of weights, one at a time, in the checkpoint's dtypes; a UserError if
+    one has NaN or infinity. variable_of: of these weights, entries of `variable_of_weights`."""
     # A model with one weight that is not finite predicts NaN for every input, or, which is worse,
     # for some inputs only.
-    for name, array in zip(stored, arrays(prefix, stored.values())):
+    for name, array in zip(variable_of, arrays(prefix, variable_of.values())):
         if not np.isfinite(array).all():
             count = int(np.sum(~np.isfinite(array)))
-            where = f"checkpoint {prefix}: {stored[name]}"
+            where = f"checkpoint {prefix}: {variable_of[name]}"
             found = f"{count:,} of {array.size:,} values that are NaN or infinite"
             raise errors.wrong(where, found, "finite weights")
         yield name, array
 
 
 def write_arrays(prefix: str, values: Arrays) -> None:
-    """Writes a checkpoint of arrays by name, in their dtypes. For a new directory: a write that
-    fails leaves files behind."""
+    """Writes a checkpoint of arrays by name, in their dtypes. The directory of `prefix` is a new
+    one, see `staged`, as a write that fails leaves files behind."""
     names = sorted(values)
     with tf.Graph().as_default(), tf.Session() as session:
+        # The arrays are fed, as a graph cannot have constants of more than 2 GiB.
         feed = {}
         for name in names:
             tensor = tf.placeholder(values[name].dtype, values[name].shape)
@@ -239,28 +250,28 @@ def write_arrays(prefix: str, values: Arrays) -> None:
         save = tf.raw_ops.SaveV2(
             prefix=prefix,
             tensor_names=names,
-            shape_and_slices=[""] * len(names),
+            shape_and_slices=[""] * len(names),  # "": all of the variable
             tensors=list(feed),
         )
         session.run(save, feed)
 
 
 def check_config(prefix: str, config: XLNetConfig) -> None:
-    """Raises UserError if the `xlnet_config.json` of a checkpoint describes another network; names
-    each key that differs."""
+    """Raises UserError if the `xlnet_config.json` next to a checkpoint describes another network
+    than `config`; names the first key that differs. Nothing is checked without such a file."""
     path = os.path.join(os.path.dirname(prefix), CONFIG_NAME)
     if not os.path.exists(path):
         return
     stored = XLNetConfig(json_path=path).to_dict()
-    for key, now in config.to_dict().items():
-        if stored[key] != now:
-            raise errors.wrong(path, f"{key} {stored[key]}", str(now))
+    for key, expected in config.to_dict().items():
+        if stored[key] != expected:
+            raise errors.wrong(path, f"{key} {stored[key]}", str(expected))
 
 
 def start_from(session: tf.Session, path: str) -> None:
-    """Sets the network's variables of a session to the initial weights `path`, see `resolve`; those
-    that the checkpoint lacks stay as they are. Logs how many it has, and the names of the others.
-    """
+    """Sets the weights of a session, in the default graph, to those of the checkpoint `path`, see
+    `resolve`; those that it lacks stay as they are. Logs how many it has, and the names of the
+    others."""
     prefix = resolve(path)
     variables = [v for v in tf.global_variables() if is_weight(devices.base_name(v))]
     missing = _set_values(session, prefix, variables)
@@ -277,9 +288,10 @@ def start_from(session: tf.Session, path: str) -> None:
 
 def restore(session: tf.Session, prefix: str, variables: Iterable[tf.Variable]) -> None:
     """Sets `variables` of a session, on all devices of the current strategy, to the weights of a
-    checkpoint, as `read_weights` says; a UserError if the checkpoint lacks one of them."""
+    checkpoint, EMA weights where the run kept them; a UserError if the checkpoint lacks one."""
     missing = _set_values(session, prefix, variables)
     if missing:
+        # The first of them as an example.
         where, found = f"checkpoint {prefix}", f"no {missing[0]}"
         raise errors.wrong(where, found, "all variables of the model")
 
@@ -287,16 +299,17 @@ def restore(session: tf.Session, prefix: str, variables: Iterable[tf.Variable]) 
 def _set_values(
     session: tf.Session, prefix: str, variables: Iterable[tf.Variable]
 ) -> list[str]:
-    """Sets those of the variables that the checkpoint has; returns the names of the others, sorted.
-    A UserError if it has none of them, or one of another shape, or weights that are not float32."""
+    """Sets those of the variables that the checkpoint has, see `variable_of_weights`; returns the
+    names of the others, sorted. A UserError if it has none of them, one of another shape, or one
+    that is not float32."""
     by_name = {devices.base_name(v): v for v in variables}
-    stored = stored_names(prefix)
+    stored = variable_of_weights(prefix)
     matched = {name: stored[name] for name in by_name if name in stored}
     if not matched:
         # One name of each as an example.
         found = f"no variable of the model, but {min(stored, default='none')}, ..."
         raise errors.wrong(f"checkpoint {prefix}", found, f"{min(by_name)}, ...")
-    for name, array in _finite(prefix, matched):
+    for name, array in _finite_weights(prefix, matched):
         variable, where = by_name[name], f"checkpoint {prefix}: {matched[name]}"
         shape, expected = list(array.shape), variable.shape.as_list()
         if shape != expected:

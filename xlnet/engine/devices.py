@@ -30,7 +30,7 @@ from xlnet.support import errors, system
 _log = logging.getLogger(__name__)
 
 _GROUP_BYTES = 2**25  # of the gradients that are summed over replicas together
-_M_ARENA_MAX = -8  # of malloc.h
+_M_ARENA_MAX = -8  # the option of malloc.h that limits the number of heaps
 _CORES_OF_A_HEAP = 32
 NO_GPU = "TensorFlow finds no GPU"
 
@@ -96,9 +96,10 @@ class Devices:
         # Operations without a kernel for a GPU run on the CPU.
         config = tf.ConfigProto(allow_soft_placement=True)
         config.gpu_options.allow_growth = True
-        # The first GPUs of the machine, as `connect` takes them.
+        # The first GPUs of the machine, as `connect` takes them: "0,1" for two.
         numbers = map(str, range(len(self.gpus)))
         config.gpu_options.visible_device_list = ",".join(numbers)
+        # The meta optimizer is Grappler.
         config.graph_options.rewrite_options.disable_meta_optimizer = is_training
         config.graph_options.optimizer_options.do_function_inlining = is_training
         # TensorFlow has one device for all cores, unless it is told to make one for each replica.
@@ -118,8 +119,8 @@ class Devices:
 
     def rows(self, batch_size: int) -> slice:
         """This host's batch elements, a slice of the global batch of `batch_size`."""
-        share = batch_size // self.hosts
-        return slice(self.host * share, (self.host + 1) * share)
+        size = batch_size // self.hosts  # of each host's part
+        return slice(self.host * size, (self.host + 1) * size)
 
 
 def connect(settings: DeviceSettings) -> Devices:
@@ -164,12 +165,14 @@ def connect(settings: DeviceSettings) -> Devices:
 
 
 def _gpus(settings: DeviceSettings) -> list[Any]:
-    """All GPUs of this machine that TensorFlow finds; [] if the run is to use the CPU. A UserError
-    if there are fewer than requested: several replicas on the CPU need --device=cpu."""
+    """All GPUs of this machine that TensorFlow finds, as physical devices. With --device=cpu they
+    are hidden from TensorFlow, and the list is empty. A UserError if there are fewer than
+    requested: several replicas on the CPU need --device=cpu."""
     if settings.device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
         return []
-    found, count = tf2.config.list_physical_devices("GPU"), settings.num_core_per_host
+    found = tf2.config.list_physical_devices("GPU")
+    count = settings.num_core_per_host  # replicas
     if found and count > len(found):
         raise errors.wrong("num_core_per_host", count, f"at most {gpu_names(found)}")
     if not found and (count > 1 or settings.device == "gpu"):
@@ -212,7 +215,7 @@ def _tpu(settings: DeviceSettings) -> Devices:
         tf2.config.experimental_connect_to_cluster(resolver)
         tf2.tpu.experimental.initialize_tpu_system(resolver)
     except (tf.errors.OpError, OSError, ValueError, RuntimeError) as e:
-        reason = errors.reason(e).partition(". ")[0]
+        reason, _, _ = errors.reason(e).partition(". ")  # the first sentence
         where = f"tpu_name {settings.tpu_name}"
         raise errors.wrong(where, reason, "a TPU", "--use_tpu") from e
     strategy = tf2.distribute.TPUStrategy(resolver)
@@ -261,9 +264,8 @@ def compute_capability(gpus: Sequence[Any]) -> tuple[int, int] | None:
     capabilities = set()
     for gpu in gpus:
         details = tf2.config.experimental.get_device_details(gpu)
-        capabilities.add(
-            details.get("compute_capability")
-        )  # None if it is not NVIDIA's
+        # None if it is not NVIDIA's.
+        capabilities.add(details.get("compute_capability"))
     return capabilities.pop() if len(capabilities) == 1 else None
 
 
@@ -277,11 +279,12 @@ def set_up_process() -> None:
     used by another. All threads allocate from one heap here, or from a few on a machine with many
     cores, where they would wait for each other.
     """
-    # The functions of this program and its C library, of which only GNU's has this one.
+    # `CDLL(None)` has the functions of this program and its C library. Only GNU's has this one.
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option and sys.platform == "linux":
         set_option(_M_ARENA_MAX, max(1, (os.cpu_count() or 1) // _CORES_OF_A_HEAP))
     tf.logging.set_verbosity(tf.logging.ERROR)
+    # TensorFlow reads the options of datasets in graph mode, and warns that it does.
     warnings.filterwarnings(
         "ignore", message="To make it possible to preserve tf.data options"
     )
@@ -306,7 +309,8 @@ def without_registered_gradients() -> Iterator[None]:
 
 
 def divide_cores(config: tf.ConfigProto, parts: int) -> None:
-    """Limits an operation to one of `parts` of the cores, for `parts` parallel steps of a session.
+    """Sets in `config` that an operation uses 1/`parts` of the cores, as `parts` calls of a session
+    run in parallel.
 
     TensorFlow creates its threads once in a process: only the settings of the first session count,
     and TF_NUM_INTRAOP_THREADS takes precedence.
@@ -327,7 +331,8 @@ def replica_index() -> int | tf.Tensor:
 
 
 def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
-    """Means of a list of tensors over all replicas, on each of them.
+    """The means of tensors over all replicas, of all hosts; each replica gets all of them, in the
+    order of `tensors`.
 
     They are summed in groups, from the last tensor on, each group as soon as it is computed. The
     backward pass computes the last gradients first and continues while these are summed.
@@ -336,13 +341,13 @@ def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
     if context.num_replicas_in_sync == 1:
         return tensors
     groups: list[list[tf.Tensor]] = [[]]
-    size = 0
+    num_bytes = 0  # of the last group
     for tensor in reversed(tensors):
-        if size >= _GROUP_BYTES:
+        if num_bytes >= _GROUP_BYTES:
             groups.append([])
-            size = 0
+            num_bytes = 0
         groups[-1].append(tensor)
-        size += tensor.shape.num_elements() * tensor.dtype.size
+        num_bytes += tensor.shape.num_elements() * tensor.dtype.size
 
     # This is called within the graph of a replica; `merge_call` changes to a context that sees all
     # replicas.
@@ -355,17 +360,19 @@ def mean_over_replicas(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
     means: list[tf.Tensor] = []
     for group in groups:
         means += context.merge_call(reduce, args=tuple(group))
-    return means[::-1]
+    return means[::-1]  # as they were reversed before
 
 
 def local_parts(variable: Any) -> tuple:
-    """The copies of `variable`, or of another value of each replica, that this host's replicas
-    have, in the order of these."""
+    """The copies of `variable`, or of another value that each replica has, of this host's replicas,
+    in the order of the replicas."""
     return tf2.distribute.get_strategy().experimental_local_results(variable)
 
 
 def local_variable(name: str, shape: Sequence[Any]) -> Any:
     """A variable of zeros, float32, that each replica has for itself, and no checkpoint has."""
+    # ON_READ: the copies of the replicas may differ. ONLY_FIRST_REPLICA: outside of a replica the
+    # variable reads as the first copy.
     return tf.get_variable(
         name,
         shape,
@@ -380,13 +387,15 @@ def local_variable(name: str, shape: Sequence[Any]) -> Any:
 
 
 def set_value(session: tf.Session, copy: Any, value: Any) -> None:
-    """Sets a replica's copy of a variable, by its initializer: a session's graph cannot grow."""
+    """Sets a replica's copy of a variable by running its initializer on `value`: an assignment
+    would be a new operation, and the graph of a session that is in use cannot grow."""
     initial_value = copy.initializer.inputs[1]  # the inputs are (variable, value)
     session.run(copy.initializer, {initial_value: value})
 
 
 def base_name(variable: Any) -> str:
-    """A variable's name in checkpoints: without its output number and its replica."""
+    """A variable's name in checkpoints: without its output number and its replica, as `w` of
+    `w/replica_1:0`."""
     return re.sub(r"(/replica_\d+)?(:0)?$", "", variable.name)
 
 

@@ -68,26 +68,33 @@ class TrainingRun:
 
     @property
     def unit(self) -> tuple[str, int]:
-        """What throughput counts, and how many of them a step has: examples, if nothing else."""
+        """What throughput counts, in the plural, and how many of them a step has. Pretraining has
+        tokens instead."""
         return "examples", self.settings.train_batch_size
 
     def model_fn(self, features: Tensors) -> EstimatorSpec:
-        """The training step of a replica: the loss, its gradients, the update."""
+        """Builds the training step of a replica: the loss, its gradients, the update. features:
+        the replica's part of a batch of `batches`."""
         raise NotImplementedError
 
     def micro_batch_loss(
         self, part: Tensors, first_row: Any
     ) -> tuple[tf.Tensor, Tensors]:
-        """The loss of a part of a batch, float32 scalar, and tensors of its elements to keep;
-        first_row: the index of its first one in the global batch."""
+        """The loss of a micro-batch, float32 scalar, and tensors [b,...] by name that the step
+        needs of its b elements besides, such as their new memory.
+
+        Args:
+          part: the features of the micro-batch, [b,...] by name.
+          first_row: the index of its first element in the global batch, an int or a scalar.
+        """
         raise NotImplementedError
 
     def batches(self, start: int) -> tf.data.Dataset:
-        """This host's batches from the batch `start` on, counted over the run."""
+        """This host's part of each batch, from the batch `start` of the run on, without end."""
         raise NotImplementedError
 
     def banner(self) -> dict[str, str]:
-        """What is trained on what, in lines by their names."""
+        """What is trained on what, for the log: texts by the names of their lines."""
         raise NotImplementedError
 
     def write_document(self) -> None:
@@ -96,7 +103,7 @@ class TrainingRun:
 
     def check_host(self) -> None:
         """Raises UserError if this host has other settings than the first one, which has written
-        the document; in fine-tuning there is one host."""
+        the document. Fine-tuning, which has one host, has nothing to check."""
 
 
 @dataclasses.dataclass
@@ -104,11 +111,11 @@ class Estimator:
     """A training that has started: makes the steps that the `model_fn` of a run builds.
 
     Attributes:
-      monitored: the session with hooks, which see steps alone.
+      monitored: the session with hooks. They see the steps, not what `session` runs.
       saver: writes all variables; each host has a part of it on its own devices.
       fetches: of a step: by name, the values of this host's replicas.
       memory: this host's parts of `EstimatorSpec.memory`, one of each replica; empty without.
-      stop: this host's parts of the variable that says whether it is to stop.
+      stop: this host's parts of a float32 variable: 1 if this host is to stop, else 0.
       host_monitor: watches the other hosts.
       step: the number of steps so far, those before a resumption included.
     """
@@ -130,10 +137,11 @@ class Estimator:
         """Makes a step on the next batch, which the graph reads itself.
 
         Args:
-          stops: whether this host is to stop.
+          stops: whether this host is to stop; the others learn it in this step.
 
         Returns:
-          The scalars of the step by name, with `loss`, and `stop` (above 0: some host is to stop).
+          NumPy scalars by name: `EstimatorSpec.scalars`, `loss`, and `stop` (above 0: some host is
+          to stop).
 
         Raises:
           UserError: there is no batch.
@@ -156,6 +164,7 @@ class Estimator:
         self.host_monitor.is_waiting = False
         # Counted here: the graph may read its own count before or after the update.
         self.step += 1
+        # All replicas have the same scalars: those of the first are returned.
         return {name: of_replicas[0] for name, of_replicas in values.items()}
 
     @classmethod
@@ -181,9 +190,12 @@ class Estimator:
         """
         devices, model_dir = run.devices, run.settings.model_dir
         strategy = devices.strategy or tf2.distribute.get_strategy()
-        variables = []  # (memory, stop): each replica has its part of these
+        # (memory, stop), the variables of the step: each replica appends the same ones, of which it
+        # has a part.
+        variables = []
 
         def batches(context: tf2.distribute.InputContext) -> tf.data.Dataset:
+            # The strategy calls this once a host, and gives the batches to its replicas in turn.
             with tf.device("/cpu:0"):
                 return input_pipeline.for_replicas(run.batches(start), devices.per_host)
 
@@ -194,6 +206,7 @@ class Estimator:
             stop = local_variable("stop_asked_here", [])
             (mean,) = mean_over_replicas([stop.read_value()])
             variables.append((spec.memory, stop))
+            # So a session that fetches the loss runs the update.
             with tf.control_dependencies([spec.train_op]):
                 loss, stop_mean = tf.identity(spec.loss), tf.identity(mean)
             return dict(spec.scalars, loss=loss, stop=stop_mean)
@@ -209,13 +222,12 @@ class Estimator:
             # Build the graph: each replica makes a step on its part of the host's next batch.
             tf.set_random_seed(run.settings.seed)
             iterator = strategy.make_input_fn_iterator(batches)
-            begin = tf.group(iterator.initialize())
+            begin_data = tf.group(iterator.initialize())
             tf.train.create_global_step()
             of_replicas = strategy.run(replica_step, args=(iterator.get_next(),))
             fetches = {}
             for name, value in of_replicas.items():
                 fetches[name] = local_parts(value)
-            # Of all replicas the same variables, with a part of each.
             memory, stop = variables[0]
             saver = tf.train.Saver(sharded=True)
 
@@ -227,7 +239,7 @@ class Estimator:
             prefix = checkpoint.newest(model_dir)
             host_monitor.is_waiting = True
             local_init = tf.group(
-                tf.local_variables_initializer(), tf.tables_initializer(), begin
+                tf.local_variables_initializer(), tf.tables_initializer(), begin_data
             )
             try:
                 session = tf.train.SingularMonitoredSession(

@@ -92,11 +92,13 @@ def fit(
 
             # All hosts see the same number, so all stop after the same step. A signal during the
             # last step has no next one in which they would see it.
-            is_stopped = values["stop"] > 0 or step == last and stop.received > 0
-            is_due = not is_stopped and _is_due(run, evaluator, step)
-            if is_stopped or is_due or step == last or step % settings.save_steps == 0:
+            is_last = step == last
+            is_stopped = values["stop"] > 0 or (is_last and stop.received > 0)
+            # A run that is stopped ends at once, and evaluates this step when it resumes.
+            evaluates = not is_stopped and _is_evaluation_due(run, evaluator, step)
+            if is_stopped or evaluates or is_last or step % settings.save_steps == 0:
                 _save(run, training)
-            if is_due and devices.is_chief:
+            if evaluates and devices.is_chief:
                 _evaluate(run, selection, evaluator, step)
             if is_stopped:
                 raise Unfinished(
@@ -112,18 +114,18 @@ def fit(
 def _resume(
     run: TrainingRun, selection: BestCheckpoint, evaluator: Evaluator | None
 ) -> int | None:
-    """Prepares the directory for the training: removes what a killed run left unfinished, and makes
-    the evaluation of the newest checkpoint if that is missing. Returns the step of this checkpoint,
-    0 without one; None if the training is over."""
+    """Prepares the directory for the training: removes what a killed run left unfinished, and
+    evaluates the newest checkpoint if that is due and was not done. Returns the step of this
+    checkpoint, 0 without one; None if the training is over."""
     model_dir, last = run.settings.model_dir, run.optimization.train_steps
     start = checkpoint.step_of(model_dir)
     is_evaluated = selection.go_back_to(start)
     if run.devices.is_chief:
         files.remove_unfinished(os.path.join(model_dir, ""))
         checkpoint.remove_unfinished(model_dir)
-        recurrent_memory.forget(model_dir)
-        selection.replace_later(start)
-        if _is_due(run, evaluator, start) and not is_evaluated:
+        recurrent_memory.remove_without_checkpoint(model_dir)
+        selection.replace_export_after(start)
+        if _is_evaluation_due(run, evaluator, start) and not is_evaluated:
             _evaluate(run, selection, evaluator, start)
     if start >= last:
         _log.info("the run in %s has all of its %d steps", model_dir, last)
@@ -140,8 +142,9 @@ def _begin(run: TrainingRun, step: int) -> None:
     if not run.devices.is_chief:
         return
     run.write_document()
-    batch_size, parts = run.settings.train_batch_size, run.settings.grad_accum_steps
-    replicas, optimization = run.devices.replicas, run.optimization
+    batch_size, replicas = run.settings.train_batch_size, run.devices.replicas
+    micro_batches, optimization = run.settings.grad_accum_steps, run.optimization
+    micro_batch_size = batch_size // (replicas * micro_batches)
     config = run.config
     parameters = sum(v.shape.num_elements() for v in tf.trainable_variables())
     start = "random weights"
@@ -155,7 +158,7 @@ def _begin(run: TrainingRun, step: int) -> None:
         **run.banner(),
         "steps": (
             f"{step} to {optimization.train_steps}, {optimization.warmup_steps} of warm-up, of "
-            f"{batch_size} = {batch_size // (replicas * parts)} x {replicas} replicas x {parts} "
+            f"{batch_size} = {micro_batch_size} x {replicas} replicas x {micro_batches} "
             "micro-batches"
         ),
         "start": start,
@@ -170,7 +173,9 @@ def _begin(run: TrainingRun, step: int) -> None:
         _log.info("%-*s  %s", width, name, value)
 
 
-def _is_due(run: TrainingRun, evaluator: Evaluator | None, step: int) -> bool:
+def _is_evaluation_due(
+    run: TrainingRun, evaluator: Evaluator | None, step: int
+) -> bool:
     """Whether the weights after `step` steps are evaluated: the last ones, at multiples of
     `eval_steps`, and the initial ones if the evaluator says so."""
     if not evaluator:
@@ -189,7 +194,7 @@ def _save(run: TrainingRun, training: Estimator) -> None:
     if run.devices.is_chief:
         saver, session = training.saver, training.session
         checkpoint.write(saver, session, model_dir, training.step, keep)
-        recurrent_memory.forget(model_dir)
+        recurrent_memory.remove_without_checkpoint(model_dir)
 
 
 def _evaluate(
@@ -208,7 +213,7 @@ def _evaluate(
         result = evaluator.evaluate_step(step, prefix)
         curves = {}
         for name, value in result.items():
-            if isinstance(value, float):
+            if isinstance(value, float):  # not the step, counts or texts
                 curves[f"eval/{name}"] = value
         progress.add_to_board(model_dir, step, curves)
         selection.add(step, result, prefix)
@@ -226,7 +231,7 @@ class StopSignal:
 
     Args:
       ends_at_once: whether a signal raises `Unfinished`, as in work that starts again with the
-        same command; else it is noted.
+        same command; if not, the block continues and reads `received`.
 
     Attributes:
       received: the number of the signal that came to this host; 0: none.
@@ -235,6 +240,7 @@ class StopSignal:
     def __init__(self, ends_at_once: bool = False) -> None:
         self._ends_at_once = ends_at_once
         self.received = 0
+        # By signal: the handlers before the block.
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> StopSignal:
@@ -256,7 +262,7 @@ class StopSignal:
 
     def _receive(self, signum: int, frame: Any) -> None:
         self.received = signum
-        # A second Ctrl-C has Python's own meaning.
+        # A Ctrl-C after this signal has Python's own meaning.
         if signal.SIGINT in self._before:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         if self._ends_at_once:

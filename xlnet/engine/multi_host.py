@@ -49,8 +49,8 @@ def cluster(num_hosts: int | None) -> tuple[int, int, str]:
     """(number of hosts, index of this one, what named them: "TF_CONFIG" or "SLURM"), as the
     environment says.
 
-    TF_CONFIG comes first. Where SLURM names the hosts, it is set here, as TensorFlow reads nothing
-    else; it is removed where there is one host.
+    TF_CONFIG comes first. Where SLURM names the hosts, TF_CONFIG is set here, as TensorFlow reads
+    nothing else. Where there is one host, TF_CONFIG is removed.
 
     Args:
       num_hosts: expected number; None: as many as are named; 1: the environment is ignored.
@@ -60,17 +60,17 @@ def cluster(num_hosts: int | None) -> tuple[int, int, str]:
     """
     environment, source = os.environ, "TF_CONFIG"
     if num_hosts == 1:  # given; also in fine-tuning and where a model is loaded
-        if environment.pop(source, None):  # MirroredStrategy would read TF_CONFIG, too
+        if environment.pop("TF_CONFIG", None):  # MirroredStrategy would read it, too
             _log.info("note: TF_CONFIG is ignored: this runs on one machine")
         return 1, 0, source
     tasks = int(environment.get("SLURM_STEP_NUM_TASKS", 1))
-    if tasks > 1 and not environment.get(source):
+    if tasks > 1 and not environment.get("TF_CONFIG"):
         source = "SLURM"
         environment["TF_CONFIG"] = json.dumps(_of_slurm(tasks))
 
     # Are they as many as expected, and is this one of them?
     names = [name for name, _ in all_hosts()]
-    count = max(len(names), 1)
+    count = max(len(names), 1)  # without TF_CONFIG: no names, and this host alone
     if num_hosts and count != num_hosts:
         named = f"{count}, as {source} names"
         raise wrong("num_hosts", num_hosts, named, f"or set {_TF_CONFIG}")
@@ -78,11 +78,11 @@ def cluster(num_hosts: int | None) -> tuple[int, int, str]:
         environment.pop("TF_CONFIG", None)
         return 1, 0, source
     _, task = _tf_config()
-    own = _TASK % (task.get("type"), task.get("index"))
-    if own not in names:
+    own_name = _TASK % (task.get("type"), task.get("index"))
+    if own_name not in names:
         listed = f"one of the cluster: {_TF_CONFIG}"
         raise wrong("TF_CONFIG", f"the task {json.dumps(task)}", listed)
-    return count, names.index(own), source
+    return count, names.index(own_name), source
 
 
 def _of_slurm(processes: int) -> dict[str, Any]:
@@ -98,7 +98,8 @@ def _of_slurm(processes: int) -> dict[str, Any]:
         nodes = environment["SLURM_STEP_NODELIST"]
         names = slurm_cluster_resolver.expand_hostlist(nodes)  # ["rack08", ...]
         index = int(environment["SLURM_PROCID"])
-        # Different jobs get different ports, as they may share a machine.
+        # All processes of a job get the same port, 10000 to 29999, and different jobs mostly
+        # different ones, as they may share a machine.
         port = 10000 + int(environment.get("SLURM_JOB_ID", 0)) % 20000
     except (KeyError, ValueError) as e:
         remedy = f"set TF_CONFIG: {_TF_CONFIG}"
@@ -121,12 +122,14 @@ def all_hosts() -> list[tuple[str, str]]:
 
 
 def _tf_config() -> tuple[dict[str, Any], dict[str, Any]]:
-    """The cluster and the task of TF_CONFIG. All hosts train: none is a parameter server or an
-    evaluator."""
+    """The cluster and the task of TF_CONFIG, see `_TF_CONFIG`: the addresses of each job, and which
+    of them is this host's; {} each where it is not set. All hosts train: none is a parameter server
+    or an evaluator."""
     text = os.environ.get("TF_CONFIG") or "{}"
+    # ValueError: not JSON; the others: not an object of objects.
     with contextlib.suppress(ValueError, AttributeError, TypeError):
-        found = json.loads(text)
-        jobs, task = found.get("cluster", {}), found.get("task", {})
+        content = json.loads(text)
+        jobs, task = content.get("cluster", {}), content.get("task", {})
         if isinstance(task, dict) and set(jobs) <= {"chief", "worker"}:
             return jobs, task
     raise wrong("TF_CONFIG", f"{text:.200}", _TF_CONFIG)
@@ -136,52 +139,53 @@ def _tf_config() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def wait_for_all(addresses: Sequence[str], own: int) -> None:
-    """Waits, without a limit, until all other hosts listen at their addresses, "name:port". This
-    host is number `own`. Logs every minute which hosts are missing, and why.
+    """Waits, without a limit, until all other hosts listen at their addresses, "name:port". `own`
+    is the index of this host. Logs every minute which hosts are missing, and why.
 
     Raises:
       UserError: an address has no port, or another program listens at this host's.
     """
-    places = []
+    endpoints = []  # (name, port) of each host
     for address in addresses:
         name, _, port = address.rpartition(":")
         if not name or not port.isdecimal():
             raise wrong("TF_CONFIG", f"'{address}'", "addresses name:port")
-        places.append((name.strip("[]"), int(port)))  # as in "[::1]:2222"
+        endpoints.append((name.strip("[]"), int(port)))  # as in "[::1]:2222"
     # While it waits, this host listens at its own address, where TensorFlow will listen later: at
-    # all addresses of this machine.
+    # all addresses of this machine, IPv4 and, if it can, IPv6.
+    _, own_port = endpoints[own]
     both = socket.has_dualstack_ipv6()
     family = socket.AF_INET6 if both else socket.AF_INET
     try:
         server = socket.create_server(
-            ("", places[own][1]), family=family, dualstack_ipv6=both
+            ("", own_port), family=family, dualstack_ipv6=both
         )
     except OSError as e:
         found = f"{addresses[own]}: {e.strerror}"
         raise wrong("TF_CONFIG", found, "a port that is free here") from e
-    logged = time.monotonic()
+    last_line = time.monotonic()  # when it was logged
     with server:
         while True:
-            # Every round asks all hosts: one that has answered may have been restarted since. An
+            # Every round calls all hosts: one that has answered may have been restarted since. An
             # unknown name may belong to a container that is not up yet.
             silent = []
-            for index, place in enumerate(places):
+            for index, endpoint in enumerate(endpoints):
                 try:
                     if index != own:
-                        socket.create_connection(place, _SECONDS_TO_CONNECT).close()
-                except (OSError, UnicodeError) as e:  # the latter of a bad name
+                        socket.create_connection(endpoint, _SECONDS_TO_CONNECT).close()
+                except (OSError, UnicodeError) as e:  # UnicodeError: not a host name
                     silent.append(f"host {index} ({addresses[index]}: {e})")
             if not silent:
                 return
-            if time.monotonic() > logged + _SECONDS_BETWEEN_LINES:
-                logged = time.monotonic()
+            if time.monotonic() > last_line + _SECONDS_BETWEEN_LINES:
+                last_line = time.monotonic()
                 _log.info("note: waiting for %s", ", ".join(silent))
             time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
 def connect(own: int) -> tf2.distribute.Strategy:
-    """Waits for all hosts of TF_CONFIG, then connects them; returns their strategy. This host is
-    number `own`."""
+    """Waits for all hosts of TF_CONFIG, then connects them; returns their strategy. `own` is the
+    index of this host."""
     wait_for_all([address for _, address in all_hosts()], own)
     # Where a host is lost from here on, TensorFlow waits for it without end, and holds Python's
     # lock: only a timer outside of Python can end the program.
@@ -191,7 +195,7 @@ def connect(own: int) -> tf2.distribute.Strategy:
     )
     handler = signal.getsignal(signal.SIGTERM)
     with open(os.devnull, "w") as nowhere:
-        # It would print where Python is, which nobody asked for.
+        # The timer also prints a traceback, which would not help a user.
         faulthandler.dump_traceback_later(
             SECONDS_TO_CONNECT_ALL, exit=True, file=nowhere
         )
@@ -210,14 +214,15 @@ def connect(own: int) -> tf2.distribute.Strategy:
 class Lost(UserError):
     """Another host died, was started again, or cannot be reached."""
 
-    ends_at_once = True  # a thread may still wait for that host in TensorFlow
+    # Without clean-up: a thread may still wait for that host in TensorFlow.
+    ends_at_once = True
 
     def __init__(self, host: str | None):
         super().__init__(f"lost {host}; start the same command again on all hosts")
 
 
-def missing() -> str | None:
-    """The name of a host that does not answer; None if all answer.
+def missing_host() -> str | None:
+    """The first host that does not answer, as "host 1 (node1:2222)"; None if all answer.
 
     Private TensorFlow (2.15.1 to 2.21.0): only its context knows the hosts of a collective
     operation, and no public function checks one of them.
@@ -234,27 +239,29 @@ def missing() -> str | None:
 
 class HostMonitor:
     """Checks that all hosts answer while this one waits for them, and ends the program if one does
-    not: a step waits for it in TensorFlow, beyond any interrupt. Not between steps: others may have
-    finished while this host saves.
+    not: a step would wait in TensorFlow, where no interrupt ends it. Nothing is checked between
+    steps: others may have finished while this host saves.
 
     Attributes:
-      is_waiting: whether this host waits for the others.
+      is_waiting: whether this host waits for the others, in a step or for their files; set by the
+        code that waits.
     """
 
     def __init__(self) -> None:
         self.is_waiting = False
-        self._ended = threading.Event()
+        self._ended = threading.Event()  # of the block of `running`
         # It needs a thread of its own: the thread of the step waits in TensorFlow.
         self._thread = threading.Thread(target=self._look, daemon=True)
 
     def _look(self) -> None:
-        """Looks until the block of `running` has ended, or a host did not answer `MISSES` times."""
+        """Checks the hosts regularly until the block of `running` has ended. Ends the program when
+        some host did not answer in `MISSES` checks in a row."""
         # A host may fail to answer once: its machine is busy, or it has just ended a step.
         misses = 0
         while misses < MISSES:
             if self._ended.wait(SECONDS_BETWEEN_LOOKS):
                 return
-            host = missing() if self.is_waiting else None
+            host = missing_host() if self.is_waiting else None
             # The wait may have ended meanwhile.
             misses = misses + 1 if host and self.is_waiting else 0
         if not self._ended.is_set():
@@ -268,7 +275,7 @@ class HostMonitor:
         try:
             yield
         except (tf.errors.UnavailableError, tf.errors.AbortedError):
-            raise Lost(missing() or "the connection to another host") from None
+            raise Lost(missing_host() or "the connection to another host") from None
         finally:
             # Waits for a running check: a thread that returns from TensorFlow while the interpreter
             # exits would abort the program.
@@ -277,7 +284,8 @@ class HostMonitor:
 
 
 def _end_program(error: BaseException) -> None:
-    """Exits at once, with the message of an error."""
+    """Exits with the message of an error, at once and from any thread: without clean-up, which
+    would wait for the thread that is in TensorFlow."""
     _log.error("%s: %s", os.path.basename(sys.argv[0]), error)
     sys.stdout.flush()
     os._exit(1)

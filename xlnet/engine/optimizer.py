@@ -17,7 +17,7 @@ from xlnet.model import ops
 from xlnet.model.ops import Tensors
 from xlnet.settings.training import OptimizationSettings
 
-BETA1, BETA2 = 0.9, 0.999
+BETA1, BETA2 = 0.9, 0.999  # the decay of Adam's two moments in a step
 AVERAGE = "average"  # the slot with the EMA of a weight: <variable>/average
 FIRST_SCALE = 2.0**15  # of the loss in float16; halved until the gradients are finite
 STEPS_BETWEEN_DOUBLINGS = 2000
@@ -31,14 +31,16 @@ def learning_rate(settings: OptimizationSettings, step: tf.Tensor) -> tf.Tensor:
     "poly" linearly, "cos" along half a cosine; "constant" does not decay.
     """
     peak, warmup = settings.learning_rate, settings.warmup_steps
-    after = tf.cast(step - warmup, tf.float32)  # steps since the end of the warm-up
-    steps = max(settings.train_steps - warmup, 1)  # of the decay
+    after_warmup = tf.cast(step - warmup, tf.float32)
+    decay_steps = max(settings.train_steps - warmup, 1)
     if settings.decay_method == "poly":
         rate = tf.train.polynomial_decay(
-            peak, after, steps, peak * settings.min_lr_ratio
+            peak, after_warmup, decay_steps, peak * settings.min_lr_ratio
         )
     elif settings.decay_method == "cos":
-        rate = tf.train.cosine_decay(peak, after, steps, alpha=settings.min_lr_ratio)
+        rate = tf.train.cosine_decay(
+            peak, after_warmup, decay_steps, alpha=settings.min_lr_ratio
+        )
     else:
         rate = tf.constant(peak, tf.float32)
     if not warmup:
@@ -56,11 +58,12 @@ class AdamW(tf.train.Optimizer):
     same gradients: those of the global batch, reduced and clipped.
 
     Args:
-      settings: `weight_decay` (see `decays`), `adam_epsilon`, `ema_decay`; the original
-        implementation's rule with weight decay has no bias correction.
+      settings: `weight_decay` (see `decays`), `adam_epsilon`, `ema_decay`, `lr_layer_decay_rate`;
+        `legacy_optimizer`: the rules of the original implementation, which with weight decay has
+        no bias correction.
       rate: the learning rate of the step, float32 scalar.
-      step: scalar, number of updates so far, skipped ones not counted.
-      n_layer: the layers of the network, by which the rate of lower ones is smaller.
+      step: scalar, number of updates before this one, skipped ones not counted.
+      n_layer: the number of layers of the network, for `layer_rate_factor`.
       is_valid: bool scalar; False skips the update, whatever the gradients are. None: always valid.
     """
 
@@ -76,10 +79,10 @@ class AdamW(tf.train.Optimizer):
         self._settings = settings
         self._n_layer = n_layer
         self._is_valid = is_valid
-        self._updates = tf.cast(step + 1, tf.float32)
+        self._updates = tf.cast(step + 1, tf.float32)  # with this one
         power1, power2 = BETA1**self._updates, BETA2**self._updates
         if settings.legacy_optimizer and settings.weight_decay:
-            # The fused kernel's correction factor is 1 then.
+            # The kernel's factor √(1 - beta2_power) / (1 - beta1_power) is 1 then.
             power1, power2 = tf.constant(0.0), tf.constant(0.0)
         beta1, beta2 = tf.constant(BETA1), tf.constant(BETA2)
         if is_valid is not None:  # betas of 1 and a rate of 0 change nothing
@@ -87,6 +90,7 @@ class AdamW(tf.train.Optimizer):
             beta1 = tf.where(is_valid, beta1, 1.0)
             beta2 = tf.where(is_valid, beta2, 1.0)
         self._rate = rate
+        # Arguments of the kernel of Adam that are the same for all weights.
         self._scalars = {
             "beta1_power": power1,
             "beta2_power": power2,
@@ -114,7 +118,8 @@ class AdamW(tf.train.Optimizer):
         global_step: tf.Variable | None = None,
         name: str | None = None,
     ) -> tf.Operation:
-        """As in the base class, but without a sum over replicas: the gradients are reduced."""
+        """As in the base class, but without its sum over replicas: the gradients are reduced
+        already. Returns the operation that updates all weights, then increments `global_step`."""
         extended = distribution.extended
         with tf.init_scope():
             self._create_slots([variable for _, variable in grads_and_vars])
@@ -132,7 +137,8 @@ class AdamW(tf.train.Optimizer):
             )
 
     def _resource_apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
-        """The update of one weight, with weight decay before it and the EMA after it."""
+        """The update of the weight `var`, with weight decay before it and the EMA after it; `grad`
+        is its gradient."""
         name, rate = base_name(var), self._rate
         # Layer-wise decay multiplies learning rates. The rule of the original implementation
         # multiplies gradients instead, and only those of weights of one layer.
@@ -202,17 +208,19 @@ def decays(name: str) -> bool:
 
 def layer_of(name: str) -> int | None:
     """The index of the layer of a variable, by its name; None: it belongs to no layer or to all."""
-    found = re.search(r"transformer/layer_(\d+)/", name)
-    return int(found[1]) if found else None
+    match = re.search(r"transformer/layer_(\d+)/", name)
+    return int(match[1]) if match else None
 
 
 def layer_rate_factor(name: str, layer_decay: float, n_layer: int) -> float:
     """Layer-wise decay: the factor of the learning rate of a variable. The top layer and the heads
-    have 1, the embedding has the lowest.
+    have 1; each layer below has `layer_decay` times that of the layer above, and the embedding has
+    the lowest.
 
     The stacked biases (`r_w_bias`, ..., `seg_embed`) belong to all layers: factor 1.
     """
-    # Of three layers at a rate of .5: layer 2 and heads 1, layer 1 .5, layer 0 .25, embedding .125.
+    # For three layers and a `layer_decay` of 0.5: layer 2 and heads 1, layer 1 0.5, layer 0 0.25,
+    # embedding 0.125.
     layer = layer_of(name)
     if layer is not None:
         return layer_decay ** (n_layer - 1 - layer)
@@ -225,7 +233,8 @@ class LossScale:
     """A factor that keeps float16 gradients in range: halved when they overflow, doubled after
     `STEPS_BETWEEN_DOUBLINGS` good steps (https://arxiv.org/abs/1710.03740, section 3.2).
 
-    Its three numbers are variables, which checkpoints have.
+    Three variables, which checkpoints have: the factor, the number of good steps in a row, and the
+    number of updates. They change when the operation of `update` runs.
 
     Attributes:
       value: float32 scalar, the factor in this step.
@@ -244,23 +253,24 @@ class LossScale:
     def update(self, is_valid: tf.Tensor) -> tf.Operation:
         """The operation that adjusts the scale after a step. is_valid: bool scalar, whether the
         gradients were finite."""
-        # Twice as large after STEPS_BETWEEN_DOUBLINGS good steps in a row, half as large after a
-        # bad one.
+        # Twice as large after STEPS_BETWEEN_DOUBLINGS good steps in a row, half as large, but not
+        # below 1, after a bad one.
         good = tf.where(is_valid, self._good_steps.read_value() + 1.0, 0.0)
-        is_due = good >= STEPS_BETWEEN_DOUBLINGS
-        grown = tf.where(is_due, self.value * 2.0, self.value)
-        scale = tf.where(is_valid, grown, tf.maximum(self.value / 2.0, 1.0))
+        doubles = good >= STEPS_BETWEEN_DOUBLINGS
+        if_valid = tf.where(doubles, self.value * 2.0, self.value)
+        if_not_valid = tf.maximum(self.value / 2.0, 1.0)
+        scale = tf.where(is_valid, if_valid, if_not_valid)
         updates = self.updates + tf.cast(is_valid, tf.float32)
         return tf.group(
             self._scale.assign(scale, read_value=False),
-            self._good_steps.assign(tf.where(is_due, 0.0, good), read_value=False),
+            self._good_steps.assign(tf.where(doubles, 0.0, good), read_value=False),
             self._updates.assign(updates, read_value=False),
         )
 
 
 def _scalar_variable(name: str, value: float) -> tf.Variable:
-    """A scalar of the optimizer, with its initial value. Each replica has the gradients of the
-    global batch, so the copies of all replicas stay alike."""
+    """A float32 scalar variable of the optimizer, with its initial value. All replicas have the
+    gradients of the global batch and assign the same value; that of the first is taken."""
     return tf.get_variable(
         name,
         [],
@@ -273,19 +283,19 @@ def _scalar_variable(name: str, value: float) -> tf.Variable:
 
 
 def gradients_of(loss: tf.Tensor, scale: LossScale | None = None) -> list[tf.Tensor]:
-    """The gradients of `loss`, times the value of `scale`: a dense tensor for each of
-    `tf.trainable_variables()`; a ValueError names the variables that no gradient reaches."""
+    """The gradients of `loss`, times the value of `scale` if there is one: a dense tensor for each
+    of `tf.trainable_variables()`; a ValueError names the variables that no gradient reaches."""
     if scale:
         loss = loss * scale.value
     variables = tf.trainable_variables()
-    dense, lost = [], []
+    dense, unreached = [], []
     for gradient, variable in zip(ops.gradients(loss, variables), variables):
         if gradient is None:
-            lost.append(base_name(variable))
+            unreached.append(base_name(variable))
         else:
             dense.append(tf.convert_to_tensor(gradient))  # that of a gather is sparse
-    if lost:
-        raise ValueError(f"no gradient reaches {', '.join(lost)}")
+    if unreached:
+        raise ValueError(f"no gradient reaches {', '.join(unreached)}")
     return dense
 
 
@@ -297,13 +307,14 @@ def loss_and_gradients(
     scale: LossScale | None = None,
     xla: bool = False,
 ) -> tuple[tf.Tensor, list[tf.Tensor], Tensors]:
-    """The mean loss and its gradients over micro-batches, computed in turn (gradient accumulation).
+    """The loss of a replica's batch and its gradients, means over micro-batches that are computed
+    one after the other (gradient accumulation).
 
     This is everything that a replica computes on its own, and what XLA compiles.
 
     Args:
       run: whose `micro_batch_loss` it computes.
-      batch: dict of tensors [b,...]; `micro_batches` divides b.
+      batch: tensors [b,...] by name, with a static shape; `micro_batches` divides b.
       first_row: an int or a scalar, the index of batch element 0 in the global batch.
       micro_batches: their number; 1: off.
       scale: the returned gradients are multiplied by its value; None: by nothing.
@@ -328,7 +339,8 @@ def loss_and_gradients(
 
     # The first micro-batch is computed outside of the loop, as variables cannot be made within it.
     # Example: of eight batch elements, two micro-batches have the elements 0 to 3 and 4 to 7.
-    rows = next(iter(batch.values())).shape.as_list()[0] // micro_batches
+    batch_size, *_ = next(iter(batch.values())).shape.as_list()
+    rows = batch_size // micro_batches  # batch elements of a micro-batch
     parts, first_part = {}, {}
     for name, value in batch.items():
         shape = [micro_batches, rows, *ops.shape_of(value)[1:]]
@@ -350,6 +362,7 @@ def loss_and_gradients(
         gradients: list[tf.Tensor],
         arrays: dict[str, tf.TensorArray],
     ) -> tuple[Any, ...]:
+        """Adds the micro-batch `index` to the sums and arrays; returns the next arguments."""
         part = {name: values[index] for name, values in parts.items()}
         more_loss, kept = run.micro_batch_loss(part, first_row + index * rows)
         more_gradients = gradients_of(more_loss, scale)

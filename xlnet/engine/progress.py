@@ -32,7 +32,7 @@ _COLUMNS = (
 
 
 def add_to_board(model_dir: str, step: int, scalars: dict[str, float]) -> None:
-    """Adds a step's numbers, by name of the curve, to TensorBoard's files of the run."""
+    """Adds a step's numbers, by names of curves, to TensorBoard's files of the run."""
     summary = tf.Summary()
     for tag, value in scalars.items():
         summary.value.add(tag=tag, simple_value=value)
@@ -79,12 +79,18 @@ class Progress:
         _board(self._model_dir).add_session_log(begins, start + 1)
 
     def add(self, step: int, values: dict[str, Any], seconds: float) -> None:
-        """Reports a step; values: its scalars by name; seconds: that it took.
+        """Reports a step.
+
+        Args:
+          step: its number, 1 for the first.
+          values: its scalars by name, see `Estimator.run_step`.
+          seconds: that it took.
 
         Raises:
           UserError: the loss or the gradient is not finite.
         """
-        # In float16 a norm may overflow as long as the scale of the loss can be halved.
+        # In float16 a norm may overflow as long as the scale of the loss can be halved, that is
+        # until it is 1, which it always is in other precisions.
         norm = values["gradient_norm"]
         is_overflow = not np.isfinite(norm) and values["gradient_scale"] <= 1
         if not np.isfinite(values["loss"]) or is_overflow:
@@ -102,12 +108,12 @@ class Progress:
         if step % self._run.settings.log_steps and step != last:
             return
         loss = float(np.mean(self._losses))
-        pace = self._seconds / len(self._losses)
+        step_seconds = self._seconds / len(self._losses)
         self._losses, self._seconds = [], 0.0
-        left = datetime.timedelta(seconds=round(pace * (last - step)))
-        unit, of_a_step = self._run.unit
-        speed = of_a_step / pace
-        # The step has the width of the last one.
+        left = datetime.timedelta(seconds=round(step_seconds * (last - step)))
+        unit, units_per_step = self._run.unit  # such as "tokens"
+        speed = units_per_step / step_seconds
+        # `%*d` takes two arguments, a width and a number: steps are as wide as the last one.
         _log.info(
             "step %*d/%d  loss %7.4f  lr %.2e  gnorm %6.3f  %7.0f %s/s  left %s",
             len(str(last)),
@@ -134,4 +140,5 @@ def memory_gib() -> float:
     """Peak memory so far [GiB]: of the first GPU, or of this process if there is no GPU."""
     if tf2.config.list_physical_devices("GPU"):
         return tf2.config.experimental.get_memory_info("GPU:0")["peak"] / 2**30
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # Linux counts in KiB
+    return kib / 2**20

@@ -25,11 +25,20 @@ _FILE = re.compile(r"memory-(\d+)-(\d+)\.npy")  # step, first batch element
 
 
 class Memory:
-    """The memory of the replica whose graph is being built: `value` float32 [b,L,M,D], what
-    `variable` holds, but zeros where `starts_stream`, int [b], is 1.
+    """The memory of the replica whose graph is being built.
 
-    A local variable of each replica: it stays on the device between steps and is in no checkpoint,
-    whose variables do not depend on the batch size.
+    It is in a local variable of each replica, which stays on the device between steps. No
+    checkpoint has it, as its shape depends on the batch size.
+
+    Args:
+      config: the architecture.
+      mem_len: M, the number of remembered positions.
+      starts_stream: int [b], 1 where a sequence begins a text stream and sees no memory.
+
+    Attributes:
+      variable: float32 [b,L,M,D], what the last step has remembered; zeros at first.
+      value: float32 [b,L,M,D], the memory that this step sees: `variable`, but zeros where a text
+        stream begins.
     """
 
     def __init__(self, config: XLNetConfig, mem_len: int, starts_stream: tf.Tensor):
@@ -55,7 +64,7 @@ def load(training: Estimator, model_dir: str, run_devices: devices.Devices) -> N
     size, they start empty, with a note.
 
     Args:
-      training: which has memories, or none: then there is nothing to do.
+      training: the training that resumes; nothing is done if its `memory` is empty.
       model_dir: the model directory, which all hosts share.
       run_devices: of the run, perhaps other ones than those that saved.
     """
@@ -64,12 +73,14 @@ def load(training: Estimator, model_dir: str, run_devices: devices.Devices) -> N
     # Each host of the earlier run wrote a file with its part of the global batch. Of its memories
     # the first axis is the batch, [b,L,M,D].
     stored: list[np.ndarray] = []
-    for path in _saved(model_dir, training.step):
+    for path in _paths_of_step(model_dir, training.step):
         with errors.reading(path, "remove it: memories start empty"):
             stored.append(np.lib.format.open_memmap(path, mode="r"))
-    rows, *shape = training.memory[0].shape.as_list()
+    rows, *shape = training.memory[0].shape.as_list()  # b, [L,M,D]
     expected = [rows * run_devices.replicas, *shape]
-    found = [sum(map(len, stored)), *stored[0].shape[1:]] if stored else []
+    found = []
+    if stored:
+        found = [sum(map(len, stored)), *stored[0].shape[1:]]
     if found != expected:
         _log.info(
             "note: the memories of step %d have the shape %s, those of this run %s: they start "
@@ -82,15 +93,16 @@ def load(training: Estimator, model_dir: str, run_devices: devices.Devices) -> N
     # The files are mapped: of each those batch elements are read that are this host's. Example: two
     # hosts wrote 0 to 3 and 4 to 7; of these the second of four hosts, with the elements 2 and 3,
     # reads the last two of the first file, and nothing of the other.
-    own = run_devices.rows(expected[0])
+    host_rows = run_devices.rows(expected[0])
     first = 0  # the batch element with which a file begins
     read = []
-    for values in stored:
-        read.append(values[max(own.start - first, 0) : max(own.stop - first, 0)])
-        first += len(values)
-    memories = np.split(np.concatenate(read), len(training.memory))  # of each replica
-    for variable, values in zip(training.memory, memories):
-        devices.set_value(training.session, variable, values)
+    for of_file in stored:
+        begin, end = max(host_rows.start - first, 0), max(host_rows.stop - first, 0)
+        read.append(of_file[begin:end])
+        first += len(of_file)
+    of_replicas = np.split(np.concatenate(read), len(training.memory))
+    for variable, memory in zip(training.memory, of_replicas):
+        devices.set_value(training.session, variable, memory)
 
 
 def save(training: Estimator, model_dir: str, run_devices: devices.Devices) -> None:
@@ -98,13 +110,19 @@ def save(training: Estimator, model_dir: str, run_devices: devices.Devices) -> N
     `memory-<step>-<first batch element>.npy`; nothing if `training` has none.
 
     The first host then waits for the files of all hosts: it writes the checkpoint after this, so no
-    checkpoint lacks a memory. Arguments as of `load`.
+    checkpoint lacks a memory.
+
+    Args:
+      training: whose memories are saved.
+      model_dir: the model directory, which all hosts share.
+      run_devices: of the run.
 
     Raises:
       UserError: the file of a host does not come.
     """
     if not training.memory:
         return
+    # Of the replicas of this host, in order. All hosts have the same number of batch elements.
     memories = np.concatenate(training.session.run(list(training.memory)))
     step, first = training.step, len(memories) * run_devices.host
     path = os.path.join(model_dir, f"memory-{step}-{first}.npy")
@@ -114,7 +132,7 @@ def save(training: Estimator, model_dir: str, run_devices: devices.Devices) -> N
         return
     training.host_monitor.is_waiting = True
     end = time.time() + _SECONDS_FOR_OTHER_HOSTS
-    while len(_saved(model_dir, step)) < run_devices.hosts:
+    while len(_paths_of_step(model_dir, step)) < run_devices.hosts:
         if time.time() > end:
             found = f"no memory-{step}-*.npy of a host"
             raise errors.wrong(model_dir, found, "one directory of all hosts")
@@ -122,7 +140,7 @@ def save(training: Estimator, model_dir: str, run_devices: devices.Devices) -> N
     training.host_monitor.is_waiting = False
 
 
-def forget(model_dir: str) -> None:
+def remove_without_checkpoint(model_dir: str) -> None:
     """Removes the files of memories of steps whose checkpoint does not exist (any more)."""
     kept = {step for step, _ in checkpoint.all_prefixes(model_dir)}
     for step, _, path in _files(model_dir):
@@ -130,9 +148,9 @@ def forget(model_dir: str) -> None:
             os.remove(path)
 
 
-def _saved(model_dir: str, step: int) -> list[str]:
+def _paths_of_step(model_dir: str, step: int) -> list[str]:
     """The paths of the files of a step, ordered by their first batch element."""
-    return [path for saved, _, path in _files(model_dir) if saved == step]
+    return [path for file_step, _, path in _files(model_dir) if file_step == step]
 
 
 def _files(model_dir: str) -> list[tuple[int, int, str]]:
@@ -141,6 +159,6 @@ def _files(model_dir: str) -> list[tuple[int, int, str]]:
     for name in os.listdir(model_dir):
         match = _FILE.fullmatch(name)
         if match:
-            path = os.path.join(model_dir, name)
-            found.append((int(match[1]), int(match[2]), path))
+            step, first = match.groups()
+            found.append((int(step), int(first), os.path.join(model_dir, name)))
     return sorted(found)

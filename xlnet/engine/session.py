@@ -22,7 +22,8 @@ from xlnet.support import errors
 
 @dataclasses.dataclass(eq=False)
 class Subgraph:
-    """A part of the graph of a `RestoredSession`, on one device.
+    """A part of the graph of a `RestoredSession`, on one device, such as the network of a task with
+    its outputs.
 
     Attributes:
       restored: the session.
@@ -35,22 +36,23 @@ class Subgraph:
     results: Tensors
 
     def outputs(self, features: Mapping[str, Any]) -> Arrays:
-        """All results for a batch, by their names; features: as of `__call__`."""
+        """All results for a batch, arrays by name. features: the inputs, arrays by name; others
+        are ignored."""
         return dict(zip(self.results, self(self.results, features)))
 
     def __call__(self, names: Iterable[str], features: Mapping[str, Any]) -> list:
-        """The results of these names for a batch, arrays in the order of the names.
+        """Computes some results for a batch; returns arrays in the order of `names`.
 
         Args:
           names: keys of `results`.
-          features: arrays by name; those that are no inputs are ignored. An input may be missing if
-            the results do not depend on it.
+          features: arrays by name; those that are not inputs are ignored. An input may be missing
+            if the results do not depend on it.
         """
         return self.restored.call(lambda: self.run(names, features))
 
     def run(self, names: Iterable[str], features: Mapping[str, Any]) -> list:
-        """As `__call__`, but at once: on a server this does not wait until the caller has its turn
-        (`RestoredSession.call`). For what takes hardly any time."""
+        """As `__call__`, but without `RestoredSession.call`: on a server this does not wait until
+        the caller has its turn. For what takes hardly any time."""
         wanted = [self.results[name] for name in names]
         feeds = {}
         for name, tensor in self.inputs.items():
@@ -67,8 +69,8 @@ class RestoredSession:
     Args:
       devices: those that have the weights.
       prefix: of the checkpoint; None: `restore` is called before the first batch.
-      at_once: batches that each device computes in parallel, each on its part of the cores, see
-        `Devices.parallel_batches`; 1 where the process also trains.
+      parallel_batches: how many batches each device computes in parallel, each on its part of the
+        cores, see `Devices.parallel_batches`; 1 where the process also trains.
 
     Attributes:
       session: TensorFlow's, whose graph has all subgraphs.
@@ -76,16 +78,18 @@ class RestoredSession:
         it, so that long work, which is many calls, gives way to others after each of them.
     """
 
-    # A graph with several parts on the same variables: a fine-tuned model has those of its task, of
-    # vectors and of attention, each built and restored when it is first used.
+    # The graph has several subgraphs on the same variables: a fine-tuned model has those of its
+    # task, of vectors and of attention, each built and restored when it is first used.
 
-    def __init__(self, devices: Devices, prefix: str | None = None, at_once: int = 1):
+    def __init__(
+        self, devices: Devices, prefix: str | None = None, parallel_batches: int = 1
+    ):
         self._prefix = prefix
         self._strategy = devices.strategy or tf2.distribute.get_strategy()
         config = devices.session_config()
-        if at_once > 1:
-            divide_cores(config, at_once)
-        self._at_once = at_once
+        if parallel_batches > 1:
+            divide_cores(config, parallel_batches)
+        self._parallel_batches = parallel_batches
         self.session = tf.Session(graph=tf.Graph(), config=config)
         self.call: Callable[[Callable[[], Any]], Any] = lambda function: function()
         self._copies: dict[str, list[Subgraph]] = {}  # see `copies`
@@ -95,13 +99,14 @@ class RestoredSession:
     def copies(
         self, name: str, build: Callable[[], tuple[Tensors, Tensors]]
     ) -> list[Subgraph]:
-        """The subgraph of this name, once for each of the batches that are computed at the same
-        time: with two devices and two batches on each, those of the devices 0, 1, 0, 1.
+        """The copies of a subgraph, one for each batch that is computed at the same time: with two
+        devices and two batches on each, those on the devices 0, 1, 0, 1. They are built, and their
+        weights read, when the name comes for the first time.
 
         Args:
           name: of the subgraph, such as "task".
-          build: called for each device the first time: builds the subgraph there; returns its
-            `inputs` and `results`.
+          build: called once for each device: builds the subgraph there; returns its `inputs` and
+            `results`.
         """
         with self._lock:
             if name not in self._copies:
@@ -112,25 +117,26 @@ class RestoredSession:
                 ):
                     built = self._strategy.extended.call_for_each_replica(build)
                     of_devices = []
+                    # (inputs, results) of each device
                     for tensors in self._strategy.experimental_local_results(built):
                         of_devices.append(Subgraph(self, *tensors))
                     self._restore_new()
-                # The list is repeated: each device computes `at_once` batches.
-                self._copies[name] = self._at_once * of_devices
+                # The list is repeated, as each device computes several batches.
+                self._copies[name] = self._parallel_batches * of_devices
             return self._copies[name]
 
     def _restore_new(self) -> None:
         """Reads the weights of the variables that have none yet, if there is a checkpoint."""
-        # Parts share weights: only those that are new are read. A part that could not be restored
-        # has left its variables in the graph; they count as new, too.
+        # Subgraphs share weights: only those that are new are read. A subgraph that could not be
+        # restored has left its variables in the graph; they count as new, too.
         new = [v for v in tf.global_variables() if v.name not in self._restored]
         if new and self._prefix is not None:
             checkpoint.restore(self.session, self._prefix, new)
             self._restored.update(v.name for v in new)
 
     def restore(self, prefix: str) -> None:
-        """Takes the weights of another checkpoint; a UserError if it is not complete. No batch is
-        computed meanwhile."""
+        """Takes the weights of another checkpoint; a UserError if it is not complete. The caller
+        must not compute a batch meanwhile."""
         self._prefix = prefix
         self._restored.clear()
         with self.session.graph.as_default(), self._strategy.scope():
@@ -140,27 +146,28 @@ class RestoredSession:
 def in_parallel(
     copies: Sequence[Subgraph], batches: Iterable[Arrays]
 ) -> Iterator[tuple[Arrays, Arrays]]:
-    """Yields batches and the outputs of each, in the order of the batches. Each copy of a subgraph
-    has one of them in work."""
-    if len(copies) == 1:  # in this thread, whose turn a server knows
+    """Yields (batch, its outputs) in the order of the batches. The copies of a subgraph, see
+    `RestoredSession.copies`, compute in parallel, each one batch at a time."""
+    if len(copies) == 1:  # in this thread, so that a server knows whose turn it is
         for batch in batches:
             yield batch, copies[0].outputs(batch)
         return
+    # (batch, the future of its outputs), the oldest first
     running: collections.deque[Any] = collections.deque()
     with concurrent.futures.ThreadPoolExecutor(len(copies)) as pool:
         # Copies take batches in turn: the oldest one in work is that of the next copy.
         for copy, batch in zip(itertools.cycle(copies), batches):
             if len(running) == len(copies):
-                before, outputs = running.popleft()
-                yield before, outputs.result()
+                oldest, outputs = running.popleft()
+                yield oldest, outputs.result()
             running.append((batch, pool.submit(copy.outputs, batch)))
         for batch, outputs in running:
             yield batch, outputs.result()
 
 
 def require_finite(values: np.ndarray) -> None:
-    """Raises UserError for outputs of the network that are not finite numbers: whatever is chosen
-    by them would look like an answer."""
+    """Raises UserError if outputs of the network are not finite numbers: a label or text that is
+    chosen by them would look like a valid prediction."""
     if not np.isfinite(values).all():
         raise errors.UserError(
             "the outputs of the network are not finite numbers; if precision is fp16, give fp32"

@@ -59,7 +59,7 @@ class Evaluator:
         at_once = 1 if settings.do_train else run.devices.parallel_batches
         batch_size = math.ceil(settings.eval_batch_size / at_once)
         # Without weights until `_predictions` restores those of a checkpoint.
-        self._session = RestoredSession(run.devices, at_once=at_once)
+        self._session = RestoredSession(run.devices, parallel_batches=at_once)
         self._predictor = Predictor(
             run.model, run.data.tokenizer, self._session, batch_size
         )
