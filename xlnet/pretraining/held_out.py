@@ -48,14 +48,15 @@ class HeldOut:
         directory = settings.eval_record_info_dir
         assert manifest and directory, "there are held-out records"
         self._init_checkpoint = settings.init_checkpoint
-        self._windows = manifest.num_streams * manifest.windows_per_stream
-        # Each batch continues the text streams of the batch before, on one device. It has as many
-        # streams as divide their number, but not more than a device trains on. The results do not
-        # depend on it, as a sequence depends only on its own stream.
-        parts = run.devices.replicas * settings.grad_accum_steps
-        most = max(1, settings.train_batch_size // parts)
-        batch_size = max(n for n in range(1, most + 1) if manifest.num_streams % n == 0)
-        self._batch_size = batch_size
+        self._num_sequences = manifest.num_streams * manifest.windows_per_stream
+        # Each batch continues the text streams of the batch before, on one device. Its size divides
+        # the number of streams, so that all batches are of this size, and is at most that of a
+        # micro-batch in training, which fits the device. The results do not depend on it, as a
+        # sequence depends only on its own stream.
+        num_micro_batches = run.devices.replicas * settings.grad_accum_steps
+        largest = max(1, settings.train_batch_size // num_micro_batches)
+        divisors = [n for n in range(1, largest + 1) if manifest.num_streams % n == 0]
+        self._batch_size = max(divisors)
         with without_registered_gradients(), tf.Graph().as_default() as graph:
             tf.set_random_seed(settings.seed)
             with tf.device("/cpu:0"):
@@ -65,24 +66,26 @@ class HeldOut:
                     manifest,
                     sampling=settings,
                     tokenizer=run.tokenizer,
-                    batch_size=batch_size,
+                    batch_size=self._batch_size,
                     seed=0,
                 )
                 iterator = tf.data.make_initializable_iterator(dataset)
                 batch = iterator.get_next()
             self._outputs = outputs(run, batch)
             self._initialize = tf.global_variables_initializer()
-            # The memories are zero where the batches begin.
+            # Run before each evaluation: the memories become zero, and the first batch is next.
             self._begin = [tf.local_variables_initializer(), iterator.initializer]
-        device = Devices(None, gpus=run.devices.gpus[:1])
+        device = Devices(strategy=None, gpus=run.devices.gpus[:1])
         self._session = tf.Session(graph=graph, config=device.session_config())
 
     def evaluate_step(self, step: int, prefix: str | None) -> dict[str, Any]:
-        """Logs and returns the mean loss [nats per target] and the metrics derived from it.
+        """Logs and returns the mean loss [nats per target] and the metrics derived from it, see
+        `_result`.
 
         Args:
           step: of the checkpoint.
-          prefix: of the checkpoint; None: the initial weights.
+          prefix: of the checkpoint; None: the initial weights, which are random or those of
+            --init_checkpoint.
         """
         session = self._session
         with session.graph.as_default():
@@ -94,8 +97,8 @@ class HeldOut:
                     checkpoint.start_from(session, self._init_checkpoint)
         session.run(self._begin)
         batches = []
-        with progress("held out", self._windows, " sequences") as add:
-            for _ in range(self._windows // self._batch_size):
+        with progress("held out", self._num_sequences, " sequences") as add:
+            for _ in range(self._num_sequences // self._batch_size):
                 batches.append(session.run(self._outputs))
                 add(self._batch_size)
         result = _result(batches)
@@ -114,11 +117,17 @@ class HeldOut:
 
 
 def outputs(run: PretrainingRun, features: Tensors) -> dict[str, Any]:
-    """The results of a batch [B,...], without dropout; updates the memories.
+    """Builds the outputs of a batch in evaluation, without dropout. Computing them also updates the
+    memories.
+
+    Args:
+      run: whose network and objective it is.
+      features: those of `PretrainingRun.batches`, [B,...] by name.
 
     Returns:
-      Dict: losses, weights float32 [B,P]. With next-segment prediction also label and continues,
-      int [B]: whether segment B continues A, and whether that is predicted.
+      Tensors by name: losses, those of the targets, and weights, both float32 [B,P]. With
+      next-segment prediction also label and continues, int [B]: whether segment B continues A, and
+      whether that is predicted.
     """
     batch, memory = run.with_targets(features)
     results = {"weights": batch["weights"]}
@@ -135,7 +144,8 @@ def outputs(run: PretrainingRun, features: Tensors) -> dict[str, Any]:
 
 
 def _result(batches: Sequence[Arrays]) -> dict[str, float]:
-    """The metrics over all batches of `outputs`."""
+    """The metrics over all batches of `outputs`: loss, perplexity, bits_per_token and, with
+    next-segment prediction, next_segment_accuracy."""
     # This is one mean over all targets; a mean of the means of batches would weight targets
     # differently, as batches have different numbers of them.
     sums, counts = [], []
@@ -143,7 +153,7 @@ def _result(batches: Sequence[Arrays]) -> dict[str, float]:
         sums.append(np.sum(batch["losses"] * batch["weights"], dtype=np.float64))
         counts.append(np.sum(batch["weights"], dtype=np.float64))
     loss = math.fsum(sums) / math.fsum(counts)
-    # The loss is limited, as exp of that of a diverged run would overflow.
+    # The exponent is limited, as that of a diverged run would overflow.
     result = {
         "loss": loss,
         "perplexity": math.exp(min(loss, 50)),

@@ -34,12 +34,13 @@ class Batch(NamedTuple):
     Attributes:
       config: the architecture.
       run_config: how the network is run.
-      features: those of `input_pipeline.pretraining_batches` by name, [B,...]: input_ids, seg_ids,
-        direction, rank, ...; also the targets, as of `Objective.targets`.
+      features: those of `input_pipeline.pretraining_batches` by name, int [B,Q]: input_ids,
+        seg_ids, rank (the place in the factorization order); int [B]: direction; also the targets,
+        as of `Objective.targets`.
       mems: memory of earlier sequences, a tensor [B,M,D] for each layer; None: without.
       seed: of dropout and masking in this step, uint64 [1], see `model.stateless_random`. None: in
         evaluation there is no dropout, and what is masked depends on the targets alone.
-      first_row: the index of batch element 0 in the global batch.
+      first_row: the index of batch element 0 in the global batch; None without a seed.
       mask_id: of <mask>; None: the vocabulary has none.
       with_segments: whether <cls>, the last token, needs a vector for next-segment prediction.
     """
@@ -79,8 +80,11 @@ Predicted = collections.namedtuple("Predicted", "outputs at_targets")
 
 
 def sampled_targets(features: Tensors, special_ids: Sequence[int]) -> Tensors:
-    """The targets that the input pipeline sampled; arguments and result as of
-    `Objective.targets`."""
+    """The targets that the input pipeline sampled, at `positions` int [B,P]: a dict of positions
+    and ids, int [B,P], and weights, float32 [B,P], 1 if the features have none.
+
+    `special_ids` are not used: objectives that choose their targets themselves need them.
+    """
     ids = tf.gather(features["input_ids"], features["positions"], batch_dims=1)
     return dict(
         positions=features["positions"],
@@ -98,7 +102,8 @@ class Objective:
       predict: function of a `Batch` to `Predicted`: runs the network and picks the vectors that
         predict the targets.
       targets: function of the features of a batch and the ids of <sep> and <cls> to the targets: a
-        dict of positions and ids, int [B,P], and weights, float32 [B,P] (0: does not count).
+        dict of positions and ids, int [B,P], and weights, float32 [B,P] (0: has no part in the
+        loss).
       samples_targets: whether the targets are those of the input pipeline, so that num_predict and
         factorization_order hold.
       needs_mask_id: whether the vocabulary must have <mask>.
@@ -120,6 +125,7 @@ class Objective:
 
 
 def _permutation(batch: Batch) -> Predicted:
+    """Predicts each target by a query at its position, from what is before it in the order."""
     positions = batch.features["positions"]
     # The queries predict: they do not see the token at their own position. In the last layer only
     # they are computed, so for next-segment prediction <cls>, the last token, is one of them.
@@ -139,6 +145,7 @@ def _permutation(batch: Batch) -> Predicted:
 
 
 def _masked(batch: Batch) -> Predicted:
+    """Predicts the targets by the vectors at their positions, where the input is masked."""
     shown = _mask(batch)
     outputs = batch.run_network(input_ids=shown)
     return Predicted(
@@ -147,14 +154,16 @@ def _masked(batch: Batch) -> Predicted:
 
 
 def _causal(batch: Batch) -> Predicted:
+    """Predicts the targets of `_all_tokens`, each by the vector one place before."""
     # Each position sees itself and those on its left, and position i predicts token i + 1.
     outputs = batch.run_network(input_ids=batch.features["input_ids"], attn_type="uni")
     return Predicted(outputs, outputs.sequence[:, :-1])
 
 
 def _all_tokens(features: Tensors, special_ids: Sequence[int]) -> Tensors:
-    """All tokens but the first are targets. `special_ids` have the weight 0: where they are depends
-    on how the text is cut into sequences."""
+    """All tokens but the first are targets, in the form of `sampled_targets`: P = Q - 1.
+    `special_ids` have the weight 0: where they are depends on how the text is cut into sequences.
+    """
     input_ids = features["input_ids"]
     ids = input_ids[:, 1:]
     positions = tf.range(1, input_ids.shape[1], dtype=ids.dtype) + tf.zeros_like(ids)
@@ -196,7 +205,8 @@ def find(name: str) -> Objective:
 
 
 def segment_logits(batch: Batch, outputs: modeling.Outputs) -> tf.Tensor:
-    """Whether segment B continues A, from the vector of <cls>: float32 [B,2]."""
+    """The logits of next-segment prediction, from the vector of <cls>: float32 [B,2], of "segment B
+    does not continue A" and of "it does"."""
     # <cls> is the last token; with a query stream the last query is that of <cls>.
     summary = heads.summarize(
         batch.config,
@@ -210,18 +220,21 @@ def segment_logits(batch: Batch, outputs: modeling.Outputs) -> tf.Tensor:
 
 
 def _mask(batch: Batch) -> tf.Tensor:
-    """The sequence with each target replaced by <mask>, by a random token or not at all: [B,Q]."""
+    """The ids of the sequence with each target replaced by <mask>, by a random token or not at all:
+    int [B,Q]."""
     input_ids = batch.features["input_ids"]
     rows, length = input_ids.shape.as_list()  # B, Q
-    # Two random numbers below 1 for each token: which of the three, and which random token. They
+    # Two random numbers of [0, 1) for each token: which of the three, and which random token. They
     # belong to the tokens, not to the targets, as two targets may have one position.
-    if batch.seed is None:  # the same ones for each sequence, wherever it is in a batch
+    if batch.seed is None:
+        # In evaluation always the same ones, for each sequence wherever it is in a batch: of the
+        # seed 0 and batch element 0. [1,Q,2]
         numbers = uniform([1, length, 2], seed_of(0, tf.constant(0, tf.int64)), 0)
     else:
         # Layer 0 has the same seed, but its dropouts fold in a further number.
         seed = fold_in(batch.seed, -1)
         numbers = uniform([rows, length, 2], seed, batch.first_row)
-    choice, which_token = tf.unstack(numbers, axis=2)  # [B,Q] each
+    choice, which_token = tf.unstack(numbers, axis=2)  # [B,Q] each, or [1,Q]
     random = tf.cast(which_token * batch.config.n_token, input_ids.dtype)
     # As in BERT, 80 % of the masked tokens become <mask>, 10 % a random token, and 10 % stay.
     mask = tf.constant(batch.mask_id, input_ids.dtype)
@@ -232,7 +245,8 @@ def _mask(batch: Batch) -> tf.Tensor:
 
 
 def is_target(positions: tf.Tensor, length: int) -> tf.Tensor:
-    """Marks the targets in the sequence: positions int [B,P] -> bool [B,Q]."""
+    """Which tokens of the sequence are targets: bool [B,Q], true at `positions`, int [B,P].
+    length: Q."""
     return tf.reduce_any(
         tf.one_hot(positions, length, True, False, dtype=tf.bool), axis=1
     )

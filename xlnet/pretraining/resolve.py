@@ -34,7 +34,8 @@ _log = logging.getLogger(__name__)
 
 Sampling = TypeVar("Sampling", bound=SamplingSettings)
 _TFRECORDS = "tfrecords"
-# Flags of the original that describe the records, whose manifest says it: they are compared.
+# Flags of the original that describe the records. The manifest of the records has the values: a
+# flag that is given must have the same one.
 _FLAGS_OF_RECORDS = ("seq_len", "reuse_len", "bi_data", "uncased")
 # Entries of the manifest that are the same for held-out records and those that are trained on.
 _SHARED = ("sp_model_sha256", "seq_len", "reuse_len", "uncased", "keep_accents")
@@ -50,7 +51,8 @@ def resolve(
     device: DeviceSettings,
     given: Collection[str],
 ) -> PretrainingRun:
-    """The run that a command line describes. If it has several hosts, this waits for all of them.
+    """The run that a command line describes, a training or (`do_eval`) an evaluation. If it has
+    several hosts, this waits for all of them.
 
     A value comes from the first of: the flag, the file of `--config`, the run in the directory or
     of the initial weights, the default.
@@ -82,14 +84,15 @@ def resolve(
     if objective.needs_mask_id and tokenizer.mask_id is None:
         raise wrong(tokenizer.path, "no <mask>", "one", f"--objective={objective.name}")
 
-    # Write down what the run is: settings that follow from the lengths of the records as given, so
-    # that whoever goes on with the weights may have longer records.
+    # Make the document of the run, which is written when training starts. It has `num_predict` and
+    # `perm_size` as they are given, 0 where they follow from the lengths of the records: training
+    # that continues from the weights may have longer records. So `choose_sampling` comes after it.
     digests = {"record_info_dir": manifest.digest}
     if held_out:
         digests["eval_record_info_dir"] = held_out.digest
     groups = (settings, network, optimization, device)
     resolved = {**run_document.values_of(groups), **config.to_dict()}
-    resolved.pop("model_config_path", None)  # the architecture stands in its place
+    resolved.pop("model_config_path", None)  # the architecture itself is there
     document = run_document.RunDocument(
         run_document.path_in(settings.model_dir),
         settings.program,
@@ -99,9 +102,9 @@ def resolve(
     )
     settings = choose_sampling(settings, manifest.seq_len, manifest.reuse_len)
 
-    fused_attention = None
     # Do the records fit the devices, the initial weights the network, and this run the one that it
     # resumes?
+    fused_attention = None  # of an evaluation
     if not settings.do_eval:
         input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
         run_devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
@@ -139,9 +142,9 @@ def resolve(
 
 
 def _with_directories(settings: PretrainingSettings) -> PretrainingSettings:
-    """The settings with directories that exist or have a default: model_dir is `model` next to the
-    records, unless it is given; the held-out records of an evaluation are the records themselves.
-    """
+    """The settings with the directories to use: those of records as `_records_directory` says, and
+    defaults for those that are not given. By default the model_dir of a training is `model` next to
+    the records, and an evaluation is on the records of `record_info_dir`."""
     records = _records_directory("record_info_dir", settings.record_info_dir)
     held_out, model_dir = settings.eval_record_info_dir, settings.model_dir
     if held_out:
@@ -173,15 +176,21 @@ def _records_directory(flag: str, directory: str) -> str:
     return directory
 
 
-def _weights(settings: PretrainingSettings) -> tuple[str | None, bool]:
-    """(the directory of the weights that the command begins with, None for random ones; whether it
-    resumes the run of these weights). Where a run failed before its first checkpoint there is
-    nothing to resume."""
+def _weights_at_start(settings: PretrainingSettings) -> tuple[str | None, bool]:
+    """(the directory of the weights that the command starts from, None for random ones; whether it
+    resumes the run in this directory).
+
+    A training with checkpoints in its model_dir resumes. Where a run failed before its first
+    checkpoint there is nothing to resume. An evaluation has the weights of --init_checkpoint, or
+    else those in model_dir.
+    """
     if run_document.weights_in(settings.model_dir) and not settings.do_eval:
         return settings.model_dir, True
     if settings.init_checkpoint:
         return files.directory_of(settings.init_checkpoint), False
-    return settings.model_dir if settings.do_eval else None, False
+    if settings.do_eval:
+        return settings.model_dir, False
+    return None, False
 
 
 def inherit(
@@ -190,16 +199,22 @@ def inherit(
     optimization: OptimizationSettings,
     given: Collection[str],
 ) -> tuple[PretrainingSettings, NetworkSettings, OptimizationSettings]:
-    """The settings, where those that are not given are those of the run in `model_dir`, if it
-    resumes. At a start from the weights of another run, and in an evaluation, only what belongs to
-    the model is taken from the run of the weights.
+    """The settings, where those that are not given are those of the run whose weights the command
+    starts from (see `_weights_at_start`): all of them if it resumes this run, and only those that
+    belong to the model otherwise. With random weights, the settings stay.
+
+    Args:
+      settings: as given, or their defaults, like the next two.
+      network: how the network is run.
+      optimization: of the optimizer.
+      given: the names of the settings that the user gave, at any value.
 
     Raises:
       UserError: a given setting contradicts a run that resumes, the weights are fine-tuned, or
         model_dir has initial weights.
     """
     groups = settings, network, optimization
-    weights, resumes = _weights(settings)
+    weights, resumes = _weights_at_start(settings)
     if weights is None:
         run_document.refuse_released(settings.model_dir)
         return groups
@@ -210,8 +225,11 @@ def inherit(
         flag = "model_dir" if weights == settings.model_dir else "init_checkpoint"
         found = f"a fine-tuned model (by {document.path})"
         raise wrong(f"{flag}: {weights}", found, "a pretrained one")
+    # `different`: in words, the given settings that are not those of the run.
     groups, different = run_document.inherit(groups, given, document, of_run=resumes)
     settings, network, optimization = groups
+    # Given and inherited values together may contradict each other, so they are checked again.
+    # The optimization has inherited values only of a run that resumes.
     if resumes:
         run_document.refuse(document, different, settings.allow_changes)
         optimization.check()
@@ -222,27 +240,37 @@ def inherit(
 def choose_architecture(
     settings: PretrainingSettings, architecture: Settings, manifest: Manifest
 ) -> XLNetConfig:
-    """The architecture: each value from its flag, or else from the JSON file of
-    `model_config_path`, or else from the directory of the weights that the command begins with. A
-    vocabulary of another size than that of the records is an error."""
+    """The architecture: each value from its flag, or else from `model_config_path`, a JSON file or
+    the name of a preset, or else from the directory of the weights that the command starts from.
+
+    Args:
+      settings: after `inherit`.
+      architecture: `ArchitectureSettings`; None of those that are not given.
+      manifest: of the training records.
+
+    Raises:
+      UserError: there is no architecture, or its vocabulary has another size than that of the
+        records.
+    """
     given = {}
     for key, value in vars(architecture).items():
         if value is not None:
             given[key] = value
     path = settings.model_config_path
-    weights, _ = _weights(settings)
+    weights, _ = _weights_at_start(settings)
     if not path and weights:
-        kept = os.path.join(weights, CONFIG_NAME)
-        path = kept if os.path.exists(kept) else None
+        of_weights = os.path.join(weights, CONFIG_NAME)
+        path = of_weights if os.path.exists(of_weights) else None
     if path:
         values = read_preset(path, "model_config_path", "model")
     elif given:
-        # The original's values of flags that are not given.
+        # The original's values of these two, where their flags are not given.
         values = {"ff_activation": "relu", "untie_r": False}
     else:
         raise wrong("model_config_path", "none", "an architecture, or all of its flags")
-    # The size of the vocabulary is that of the records, unless weights have theirs: those of an
-    # initial checkpoint, or those beside which `path` was found. A flag comes before all.
+    # The size of the vocabulary is that of the records, unless the run starts from weights, which
+    # have theirs: those of an initial checkpoint, or those next to which `path` was found. A flag
+    # comes before all.
     if not settings.init_checkpoint and path == settings.model_config_path:
         values["n_token"] = manifest.vocab_size
     config = XLNetConfig(**{**values, **given})
@@ -280,13 +308,13 @@ def _check_same(
     manifest: Manifest,
     directory: str,
 ) -> None:
-    """Raises UserError if a value of `described`, flags or a manifest, under one of the names is
-    not that of the training records; None fits any.
+    """Raises UserError if one of the attributes `names` of `described` differs from that of the
+    manifest of the training records; None, a flag that is not given, is not compared.
 
     Args:
       where: the beginning of the error, before the name.
-      described: what is compared.
-      names: of the values.
+      described: flags, or the manifest of other records.
+      names: of the attributes.
       manifest: of the training records.
       directory: of the training records.
     """
@@ -302,8 +330,13 @@ def _check_same(
 
 
 def choose_sampling(settings: Sampling, seq_len: int, reuse_len: int) -> Sampling:
-    """The settings, where `num_predict` and `perm_size` that are not given follow from the lengths
-    of the records.
+    """The settings, where `num_predict` and `perm_size` follow from the lengths of the records if
+    they are not given, which is 0.
+
+    Args:
+      settings: `SamplingSettings`, or settings with these.
+      seq_len: tokens of a sequence.
+      reuse_len: those of them at its beginning whose vectors the memory keeps.
 
     Raises:
       UserError: more targets than a sequence can have, or no such factorization order.
@@ -321,22 +354,31 @@ def choose_sampling(settings: Sampling, seq_len: int, reuse_len: int) -> Samplin
 
 
 def choose_fused_attention(
-    asked: bool | None,
+    requested: bool | None,
     settings: PretrainingSettings,
     config: XLNetConfig,
     network: NetworkSettings,
     run_devices: Devices,
 ) -> tuple[int, int] | None:
-    """Whether attention is compiled to one program: if --fused_attention, `asked`, says so; if it
-    says nothing, where that was tried. Where it is asked for and not possible that is a UserError;
-    where it is only not possible, a note.
+    """Whether attention is compiled to one program, and for which GPUs.
+
+    Args:
+      requested: --fused_attention; None: it is not given, and attention is compiled on devices on
+        which this was tried, if it is possible there. A note says if it is not.
+      settings: whose objective is checked.
+      config: whose d_head is checked.
+      network: whose precision is checked.
+      run_devices: the devices.
 
     Returns:
       The compute capability of the GPUs for which it is compiled; None: it is not.
+
+    Raises:
+      UserError: it is requested and not possible.
     """
     capability = devices.compute_capability(run_devices.gpus)
-    is_wanted = asked
-    if asked is None:
+    is_wanted = requested
+    if requested is None:
         is_single = run_devices.replicas == 1
         # Triton is in no requirement of this library.
         is_wanted = capability == _TRIED and is_single and bool(find_spec("triton"))
@@ -345,7 +387,7 @@ def choose_fused_attention(
     try:
         _check_attention(capability, settings, config, network, run_devices)
     except UserError as error:
-        if asked:
+        if requested:
             raise
         _log.info("note: %s; attention is that of XLA", error)
         return None
@@ -360,10 +402,10 @@ def _check_attention(
     run_devices: Devices,
 ) -> None:
     """Raises UserError unless attention can be one program, and gives on these devices what the
-    plain form gives."""
-    from xlnet.model import kernels_gpu_check
+    plain form gives. Arguments as of `choose_fused_attention`; capability: of the GPUs."""
+    from xlnet.model import kernels_gpu_check  # for GPUs alone
 
-    # From this version on XLA launches programs that it is given.
+    # From this version on XLA can launch programs that others have compiled.
     major, minor = tf2.__version__.split(".")[:2]
     is_new = (int(major), int(minor)) >= (2, 21)
     if not capability or not run_devices.xla or not is_new:
@@ -380,11 +422,14 @@ def _check_attention(
 
 
 def note_trained_on(held_out: Manifest, manifest: Manifest) -> None:
-    """Logs a note if held-out records are made from text that is trained on: from the same files,
-    and not by --split from the documents that the training records leave out."""
+    """Logs a note if held-out records are made from text that is trained on: from the same files
+    (by the SHA-256 of their content, `input_content`), and not by --split from the documents that
+    the training records leave out."""
     made, trained = held_out.made_from, manifest.made_from
     content = made.get("input_content")
     is_same_text = content is not None and content == trained.get("input_content")
+    # A document is held out if its hash is below the fraction `heldout_share`: what a smaller
+    # fraction holds out, a larger one leaves out of training, too.
     is_other_part = (
         made.get("split") == "heldout"
         and trained.get("split") == "train"

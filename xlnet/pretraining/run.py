@@ -72,8 +72,8 @@ class PretrainingRun(TrainingRun):
         # Losses are divided by the number of targets of the global batch, not of a replica or
         # micro-batch: batch elements have different numbers of targets, and each target shall have
         # the same weight. Means over replicas and micro-batches follow later, so the divisor here
-        # is the average number of targets of such a part: in each row, as batches are cut into
-        # parts by rows.
+        # is the average number of targets of a micro-batch. Each batch element gets a copy of this
+        # number, as a batch is cut into micro-batches along its first axis.
         (target_count,) = mean_over_replicas([tf.reduce_sum(batch["weights"])])
         batch["target_count"] = tf.fill([rows], target_count / micro_batches)
         # Loss and gradients, of each micro-batch. In float16 the loss is scaled, since small
@@ -102,12 +102,12 @@ class PretrainingRun(TrainingRun):
         """Adds to the features of `batches`, [b,...], what `losses` reads besides.
 
         Returns:
-          The features, the targets (see `objectives.Objective.targets`) and, if the run has a
-          memory, `memory` [b,L,M,D], that of the sequences before; the `Memory` from which it is,
-          None without one.
+          A dict of the features, the targets (positions and ids, int [b,P], and weights, float32
+          [b,P]) and, if the run has a memory, `memory`, float32 [b,L,M,D], that of the sequences
+          before; the `Memory` that this is read from, None without one.
         """
         settings = self.settings
-        # The integers are int64, as TensorFlow computes int32 on the host instead of the device.
+        # Integers get the type that the device computes: int64, but on a TPU int32.
         features = ops.on_device(features)
         special_ids = [self.tokenizer.sep_id, self.tokenizer.cls_id]
         targets = self.objective.targets(features, special_ids)
@@ -124,12 +124,12 @@ class PretrainingRun(TrainingRun):
         """The loss of a micro-batch.
 
         Args:
-          part: a part of the batch of `model_fn`, with its `target_count`.
-          first_row: the index of its row 0 in the global batch.
+          part: a micro-batch of the batch of `model_fn`, with its `target_count`.
+          first_row: the index of its batch element 0 in the global batch.
 
         Returns:
-          The loss, float32 scalar; what the rows leave for the next step: a dict with the new
-          `memory` [b,L,M,D], or empty if the run has none.
+          The loss, float32 scalar; what the batch elements leave for the next step: a dict with the
+          new `memory` [b,L,M,D], or empty if the run has none.
         """
         # Dropout is a function of the step and of the batch element: a resumed run, or one on
         # other devices, has the same masks.
@@ -137,7 +137,7 @@ class PretrainingRun(TrainingRun):
         seed = stateless_random.dropout_seed(self.settings.seed, step)
         losses, segment_logits, kept = self.losses(part, seed, first_row)
         weighted = tf.reduce_sum(losses * part["weights"])
-        loss = weighted / part["target_count"][0]
+        loss = weighted / part["target_count"][0]  # the same for all batch elements
         if segment_logits is not None:
             segments = tf.nn.sparse_softmax_cross_entropy_with_logits(
                 labels=part["label"], logits=segment_logits
@@ -151,16 +151,17 @@ class PretrainingRun(TrainingRun):
         seed: tf.Tensor | None = None,
         first_row: Any = None,
     ) -> tuple[tf.Tensor, tf.Tensor | None, Tensors]:
-        """Runs the network on a batch of `with_targets`.
+        """Runs the network on a batch of `with_targets`, or on a micro-batch of it.
 
         Args:
-          batch: [b,...].
+          batch: tensors [b,...] by name.
           seed: of dropout; None: in evaluation.
-          first_row: the index of batch element 0 in the global batch.
+          first_row: the index of batch element 0 in the global batch; None: in evaluation.
 
         Returns:
-          the loss of each target, float32 [b,P]; with next-segment prediction its logits, float32
-          [b,2], else None; with a memory `memory`, the new one [b,L,M,D].
+          The loss of each target, float32 [b,P], not weighted; with next-segment prediction its
+          logits, float32 [b,2], else None; a dict with the new `memory` [b,L,M,D], or empty if the
+          run has none.
         """
         settings, trains = self.settings, seed is not None
         run_config = self.network.run_config(
@@ -168,6 +169,7 @@ class PretrainingRun(TrainingRun):
             mem_len=settings.mem_len,
             reuse_len=self.manifest.reuse_len,
             same_length=settings.same_length,
+            # Only the training step is compiled by XLA.
             device="xla" if self.devices.xla and trains else None,
             fused_attention=self.fused_attention if trains else None,
         )
@@ -212,7 +214,7 @@ class PretrainingRun(TrainingRun):
 
     def banner(self) -> dict[str, str]:
         settings, manifest = self.settings, self.manifest
-        predicted: Any = "all"
+        predicted: Any = "all"  # tokens of a sequence
         if self.objective.samples_targets:
             predicted = settings.num_predict
         steps = input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
