@@ -44,11 +44,11 @@ _REMEDY = "it is not complete: copy it again, or use another one"
 
 
 def resolve(path: str, flag: str = "init_checkpoint") -> str:
-    """The checkpoint prefix that `path` means, which is a prefix, a directory, or DIRECTORY/latest:
-    of a directory the newest checkpoint of a run, or released weights.
+    """The prefix of the checkpoint that `path` means. For a directory that is the newest checkpoint
+    of a run or, where there is none, the released weights.
 
     Args:
-      path: what was given.
+      path: a prefix, a directory, or DIRECTORY/latest.
       flag: that gave the path, for errors.
 
     Raises:

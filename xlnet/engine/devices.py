@@ -64,10 +64,10 @@ class Devices:
 
     @property
     def parallel_batches(self) -> int:
-        """Batches that a device predicts in parallel, where no state is carried between them.
+        """How many batches a device predicts in parallel, where no state is carried between them.
 
-        Two on a CPU that is one device: a second thread makes matmuls almost twice as fast, but
-        hardly speeds up the operations between them (benchmarks/README.md).
+        Two on a CPU that is one device, each with half of the cores. More cores for one batch would
+        make its matmuls faster, but hardly the operations between them (benchmarks/README.md).
         """
         is_one_cpu = not (self.gpus or self.strategy)
         return 2 if is_one_cpu and system.available_cores() > 1 else 1
@@ -110,6 +110,7 @@ class Devices:
 
     def precision_in_words(self, network: NetworkSettings) -> str:
         """The precision of the run and how its operations are run, for the banner."""
+        # The precision of the settings is None if it is not given.
         words = str(network.run_config(is_training=True).precision)
         if network.recompute:
             words += ", recomputing"
@@ -138,8 +139,8 @@ def connect(settings: DeviceSettings) -> Devices:
 
     # Find the hosts of the run and the devices of this one.
     hosts, host, source = multi_host.cluster(settings.num_hosts)
-    count = settings.num_core_per_host  # replicas
-    used = _gpus(settings)[:count]  # []: the CPU
+    per_host = settings.num_core_per_host  # replicas
+    used = _gpus(settings)[:per_host]  # []: the CPU
     xla = settings.xla
     if xla is None:
         xla = bool(used)
@@ -155,13 +156,13 @@ def connect(settings: DeviceSettings) -> Devices:
             f"{hosts} hosts of {description}, named by {source}, this is number {host}"
         )
         _log.info("note: %s; waiting until all of them are there", description)
-        if not used and count > 1:
+        if not used and per_host > 1:
             expected = "1: each host without GPUs is one replica"
-            raise errors.wrong("num_core_per_host", count, expected)
+            raise errors.wrong("num_core_per_host", per_host, expected)
         strategy = multi_host.connect(host)
     else:
-        strategy = _one_host(used, count) if count > 1 else None
-    return Devices(strategy, count, hosts, host, description, tuple(used), xla)
+        strategy = _one_host(used, per_host) if per_host > 1 else None
+    return Devices(strategy, per_host, hosts, host, description, tuple(used), xla)
 
 
 def _gpus(settings: DeviceSettings) -> list[Any]:

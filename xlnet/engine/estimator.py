@@ -189,6 +189,7 @@ class Estimator:
             data is bad, or a checkpoint cannot be written.
         """
         devices, model_dir = run.devices, run.settings.model_dir
+        # The default strategy has one replica.
         strategy = devices.strategy or tf2.distribute.get_strategy()
         # (memory, stop), the variables of the step: each replica appends the same ones, of which it
         # has a part.

@@ -33,10 +33,10 @@ _log = logging.getLogger(__name__)
 # TensorFlow's name of a host, by its job and its index there.
 _TASK = "/job:%s/replica:0/task:%s"
 _TF_CONFIG = '{"cluster": {"worker": ["host0:port", ...]}, "task": {"type": "worker", "index": N}}'
-_SECONDS_TO_CONNECT = 2
-_SECONDS_BETWEEN_TRIES = 0.2
+_SECONDS_TO_CONNECT = 2  # to one host, in one try
+_SECONDS_BETWEEN_TRIES = 0.2  # to reach all hosts
 _SECONDS_BETWEEN_LINES = 60  # of the log, while it waits
-SECONDS_BETWEEN_LOOKS = 5
+SECONDS_BETWEEN_LOOKS = 5  # checks of `HostMonitor`
 MISSES = 3  # in a row, after which a host counts as lost
 _SECONDS_FOR_AN_ANSWER = 10
 SECONDS_TO_CONNECT_ALL = 120
@@ -63,10 +63,10 @@ def cluster(num_hosts: int | None) -> tuple[int, int, str]:
         if environment.pop("TF_CONFIG", None):  # MirroredStrategy would read it, too
             _log.info("note: TF_CONFIG is ignored: this runs on one machine")
         return 1, 0, source
-    tasks = int(environment.get("SLURM_STEP_NUM_TASKS", 1))
-    if tasks > 1 and not environment.get("TF_CONFIG"):
+    processes = int(environment.get("SLURM_STEP_NUM_TASKS", 1))
+    if processes > 1 and not environment.get("TF_CONFIG"):
         source = "SLURM"
-        environment["TF_CONFIG"] = json.dumps(_of_slurm(tasks))
+        environment["TF_CONFIG"] = json.dumps(_of_slurm(processes))
 
     # Are they as many as expected, and is this one of them?
     names = [name for name, _ in all_hosts()]

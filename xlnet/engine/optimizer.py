@@ -100,7 +100,8 @@ class AdamW(tf.train.Optimizer):
         }
 
     def _create_slots(self, var_list: Sequence[tf.Variable]) -> None:
-        # The two moments under Adam's names, as TensorFlow's Adam would have them.
+        # (key of `get_slot`, name in checkpoints): the two moments have the names of TensorFlow's
+        # Adam, which makes the second one `Adam_1`.
         slots = [("m", self._name), ("v", self._name)]
         if self._settings.ema_decay:
             slots.append((AVERAGE, AVERAGE))

@@ -45,7 +45,7 @@ class Memory:
         self.variable = devices.local_variable(
             "memory", [starts_stream.shape[0], config.n_layer, mem_len, config.d_model]
         )
-        starts = tf.cast(starts_stream, tf.bool)[:, None, None, None]
+        starts = tf.cast(starts_stream, tf.bool)[:, None, None, None]  # [b,1,1,1]
         self.value = tf.where_v2(starts, 0.0, self.variable.read_value())
 
     def update(self, new: tf.Tensor) -> tf.Operation:

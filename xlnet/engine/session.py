@@ -85,6 +85,7 @@ class RestoredSession:
         self, devices: Devices, prefix: str | None = None, parallel_batches: int = 1
     ):
         self._prefix = prefix
+        # The default strategy has one replica.
         self._strategy = devices.strategy or tf2.distribute.get_strategy()
         config = devices.session_config()
         if parallel_batches > 1:

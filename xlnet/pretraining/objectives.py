@@ -56,7 +56,7 @@ class Batch(NamedTuple):
 
     @property
     def length(self) -> int:
-        """Q, the tokens of a sequence."""
+        """Q, the number of tokens of a sequence."""
         return self.features["input_ids"].shape[1]
 
     def run_network(self, **arguments: Any) -> modeling.Outputs:
@@ -165,7 +165,8 @@ def _all_tokens(features: Tensors, special_ids: Sequence[int]) -> Tensors:
     `special_ids` have the weight 0: where they are depends on how the text is cut into sequences.
     """
     input_ids = features["input_ids"]
-    ids = input_ids[:, 1:]
+    ids = input_ids[:, 1:]  # [B,P]
+    # 1 to Q - 1 in each batch element: [P] and zeros [B,P] are added.
     positions = tf.range(1, input_ids.shape[1], dtype=ids.dtype) + tf.zeros_like(ids)
     special = tf.constant(special_ids, ids.dtype)
     is_special = tf.reduce_any(tf.equal(ids[:, :, None], special), axis=2)

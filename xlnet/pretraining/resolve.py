@@ -425,18 +425,19 @@ def note_trained_on(held_out: Manifest, manifest: Manifest) -> None:
     """Logs a note if held-out records are made from text that is trained on: from the same files
     (by the SHA-256 of their content, `input_content`), and not by --split from the documents that
     the training records leave out."""
-    made, trained = held_out.made_from, manifest.made_from
-    content = made.get("input_content")
+    # What the two data sets were made from, and by which flags.
+    evaluated, trained = held_out.made_from, manifest.made_from
+    content = evaluated.get("input_content")
     is_same_text = content is not None and content == trained.get("input_content")
     # A document is held out if its hash is below the fraction `heldout_share`: what a smaller
     # fraction holds out, a larger one leaves out of training, too.
     is_other_part = (
-        made.get("split") == "heldout"
+        evaluated.get("split") == "heldout"
         and trained.get("split") == "train"
-        and made.get("heldout_share", 0) <= trained.get("heldout_share", 0)
+        and evaluated.get("heldout_share", 0) <= trained.get("heldout_share", 0)
     )
-    is_same = held_out.digest == manifest.digest
-    if is_same or (is_same_text and not is_other_part):
+    is_same_data = held_out.digest == manifest.digest
+    if is_same_data or (is_same_text and not is_other_part):
         _log.warning(
             "note: eval_record_info_dir: its text is trained on: their loss says little about "
             "other texts; --split=train and --split=heldout of xlnet data make take different "

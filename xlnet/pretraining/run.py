@@ -52,6 +52,7 @@ class PretrainingRun(TrainingRun):
     # -- a step
 
     def batches(self, start: int) -> tf.data.Dataset:
+        """This host's part of each batch, from the step `start` on: features [B,...] by name."""
         settings = self.settings
         return input_pipeline.pretraining_batches(
             settings.record_info_dir,
@@ -213,6 +214,7 @@ class PretrainingRun(TrainingRun):
         run_document.check_host(self.document)
 
     def banner(self) -> dict[str, str]:
+        """What is trained on what, for the log: texts by the names of their lines."""
         settings, manifest = self.settings, self.manifest
         predicted: Any = "all"  # tokens of a sequence
         if self.objective.samples_targets:
