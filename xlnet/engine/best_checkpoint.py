@@ -61,9 +61,11 @@ class BestCheckpoint:
     def go_back_to(self, step: int) -> bool:
         """Drops the evaluations after `step`, from which the run resumes; returns whether `step`
         itself was evaluated."""
-        earlier = [known for known in self.evaluations if known["step"] <= step]
+        earlier = [
+            evaluation for evaluation in self.evaluations if evaluation["step"] <= step
+        ]
         self.evaluations = earlier
-        return any(known["step"] == step for known in earlier)
+        return any(evaluation["step"] == step for evaluation in earlier)
 
     def replace_export_after(self, step: int) -> None:
         """If `best/` has the weights of a later step than `step`, from which the run resumes,
@@ -78,7 +80,11 @@ class BestCheckpoint:
             return
         shutil.rmtree(directory)
         prefix_of = dict(checkpoint.all_prefixes(self._model_dir))  # by step
-        candidates = [known for known in self.evaluations if known["step"] in prefix_of]
+        candidates = [
+            evaluation
+            for evaluation in self.evaluations
+            if evaluation["step"] in prefix_of
+        ]
         best = best_evaluation(candidates, self.metric, self._lower_is_better)
         if best:
             export(prefix_of[best["step"]], directory)
@@ -107,13 +113,17 @@ class BestCheckpoint:
 
     def is_over(self) -> bool:
         """Whether training is to stop early: since the best evaluation, at least `patience` others
-        have followed."""
+        have followed. With a patience of 0, never."""
         # Example: with patience 2 and the losses 3, 2, 2.5 and 2.1 it is over: the second one is
         # the best, and two evaluations after it are not better.
         best = self.best()
         if not self.patience or not best:
             return False
-        later = [known for known in self.evaluations if known["step"] > best["step"]]
+        later = [
+            evaluation
+            for evaluation in self.evaluations
+            if evaluation["step"] > best["step"]
+        ]
         return len(later) >= self.patience
 
 
@@ -170,8 +180,8 @@ def export(prefix: str, directory: str) -> None:
     values["global_step"] = next(checkpoint.arrays(prefix, ["global_step"]))
     with checkpoint.staged(directory) as staging:
         checkpoint.write_arrays(os.path.join(staging, name), values)
-        # Other weights of this step, as of another run: without the index no reader takes their
-        # index with the new data.
+        # Of other weights of this step, as of another run: their index must not be read with the
+        # new data.
         files.remove([os.path.join(directory, name + ".index")])
     # Remove all other checkpoints, also data without an index, of one whose removal was
     # interrupted.

@@ -27,8 +27,8 @@ _FILE = re.compile(r"memory-(\d+)-(\d+)\.npy")  # step, first batch element
 class Memory:
     """The memory of the replica whose graph is being built.
 
-    It is in a local variable of each replica, which stays on the device between steps. No
-    checkpoint has it, as its shape depends on the batch size.
+    It is in a local variable of each replica, which stays on the device between steps. The variable
+    is in no checkpoint, as its shape depends on the batch size; `save` writes it to a file.
 
     Args:
       config: the architecture.
