@@ -175,22 +175,23 @@ class AdamW(tf.train.Optimizer):
         return self._average(var, update) if self._settings.ema_decay else update
 
     def _average(self, var: tf.Variable, update: tf.Operation) -> tf.Operation:
-        """The EMA of the weights with bias correction: the mean of the weights after all updates,
-        in which the weight of an older one decays by `ema_decay` a step."""
+        """Updates the EMA of the weight `var` after `update`, with bias correction: the mean of its
+        values after each update so far, in which older values count less, by the factor `ema_decay`
+        for each step of age."""
         decay = self._settings.ema_decay
         average = self.get_slot(var, AVERAGE)
-        # After n updates, the mean of w_1 ... w_n with the weights decay^(n - i), step by step:
+        # After n updates, the mean of w_1 ... w_n with the factors decay^(n - i), step by step:
         # average += (1 - decay) / (1 - decay^n) · (w_n - average). Its first value is w_1.
         # `expm1` computes 1 - decay^n: a difference in float32 would be 0 for the first n of
         # 0.99999999.
         one_minus_power = -tf.math.expm1(self._updates * math.log(decay))
-        weight_of_newest = tf.where(
+        newest_fraction = tf.where(
             self._updates > 1.0, (1.0 - decay) / one_minus_power, 1.0
         )
         if self._is_valid is not None:
-            weight_of_newest = tf.where(self._is_valid, weight_of_newest, 0.0)
+            newest_fraction = tf.where(self._is_valid, newest_fraction, 0.0)
         with tf.control_dependencies([update]):
-            change = weight_of_newest * (var.read_value() - average.read_value())
+            change = newest_fraction * (var.read_value() - average.read_value())
             return average.assign_add(change, read_value=False)
 
 
@@ -248,6 +249,7 @@ class LossScale:
             self._scale = _scalar_variable("scale", FIRST_SCALE)
             self._good_steps = _scalar_variable("good_steps", 0.0)
             self._updates = _scalar_variable("updates", 0.0)
+        # Read once: all uses in a step have the values from before `update`.
         self.updates = tf.identity(self._updates.read_value())
         self.value = tf.identity(self._scale.read_value())
 

@@ -166,8 +166,9 @@ def _with_directories(settings: PretrainingSettings) -> PretrainingSettings:
 
 
 def _records_directory(flag: str, directory: str) -> str:
-    """The directory of the records that a flag names. The original's command lines name its
-    subdirectory `tfrecords`, with a note."""
+    """The directory with the records that the flag `flag` names by `directory`. The original's
+    command lines name a subdirectory `tfrecords` of it: then its parent is returned, with a note.
+    """
     parent, last = os.path.split(directory.rstrip("/"))
     parent = parent or "."
     if last == _TFRECORDS and files.exists(os.path.join(parent, MANIFEST_NAME)):

@@ -69,7 +69,7 @@ class PretrainingRun(TrainingRun):
         """A training step on one replica; features: those of `batches`, [b,...]."""
         micro_batches = self.settings.grad_accum_steps
         batch, memory = self.with_targets(features)
-        rows = batch["ids"].shape.as_list()[0]
+        rows, _ = batch["ids"].shape.as_list()  # b, P
         # Losses are divided by the number of targets of the global batch, not of a replica or
         # micro-batch: batch elements have different numbers of targets, and each target shall have
         # the same weight. Means over replicas and micro-batches follow later, so the divisor here
