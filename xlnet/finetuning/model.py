@@ -8,8 +8,7 @@ Shape letters as in `modeling`; n rows, m records, T tokens of a record, C choic
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -128,6 +127,17 @@ class TaskModel:
         )
         return nn, task.logits(nn, features, is_training)
 
+    def prediction_graph(self) -> tuple[Tensors, Tensors]:
+        """Builds what a `Predictor` runs on a device: placeholders of the features by name, and
+        `outputs` of these, with the loss."""
+        features = {}
+        with tf.device("/cpu:0"):  # batches are fed on the host
+            inputs = placeholders(self.tuned, with_targets=True)
+            # TensorFlow's graph optimizer ignores the shapes of placeholders.
+            for name, tensor in inputs.items():
+                features[name] = tf.ensure_shape(tensor, tensor.shape)
+        return inputs, self.outputs(features, with_loss=True)
+
 
 # ---- features of records
 
@@ -174,19 +184,8 @@ class Predictor:
     ) -> None:
         self._tuned, self._tokenizer = model.tuned, tokenizer
         self._batch_size, self._most_tokens = batch_size, most_tokens
-
-        def build() -> tuple[Tensors, Tensors]:
-            """The inputs and the outputs on a device, by name."""
-            features = {}
-            with tf.device("/cpu:0"):  # batches are fed on the host
-                inputs = placeholders(model.tuned, with_targets=True)
-                # TensorFlow's graph optimizer ignores the shapes of placeholders.
-                for name, tensor in inputs.items():
-                    features[name] = tf.ensure_shape(tensor, tensor.shape)
-            return inputs, model.outputs(features, with_loss=True)
-
         # One for each of the batches that are computed in parallel.
-        self._copies = restored.copies("task", build)
+        self._copies = restored.copies("task", model.prediction_graph)
 
     def predict(
         self, rows: Sequence[Row], advance: Callable[[int], object] | None = None
@@ -196,62 +195,52 @@ class Predictor:
         Args:
           advance: moves a progress bar by a number of rows.
         """
-        of_batches = []
-        blocks: list[tuple] = []  # filled by `_batches` while it yields
-        batches = self._batches(rows, blocks)
-        for batch, outputs in in_parallel(self._copies, batches):
-            of_batches.append({**outputs, "index": batch["index"]})
-            if advance:
-                # A row counts when its first record is done.
-                advance(int(batch["is_first"].sum()))
-        of_records = in_order(of_batches)  # [m,...]
-        # int [n] each: the number of records of each row, and its `TokenCounts`
-        windows, read, total = np.concatenate(blocks, axis=1)
-        # A row may have several records; the task's `join` makes one prediction of their outputs.
-        loss = mean_over_windows(of_records.pop("loss"), windows)
-        values = self._tuned.task.join(of_records, windows)
-        return Predictions(values, loss), TokenCounts(read, total)
-
-    def _batches(self, rows: Sequence[Row], blocks: list[tuple]) -> Iterator[Arrays]:
-        """Yields batches of the records of rows, features [B,...] by name; the records of a batch
-        have about the same length. Two features are added: the `index` of a record among those of
-        all rows, and `is_first`, 1 for the first record of a row.
-
-        Adds to `blocks` a tuple for each block of rows, of three arrays int [rows]: the number of
-        records of each row, the number of its tokens that these have, and of all of its tokens.
-        """
         task, layout = self._tuned.task, self._tuned.layout
-        remaining = iter(rows)
+        outputs_of_blocks: list[Arrays] = []  # of the records, [records,...] by name
+        # int [rows] each: the number of records of each row, and its `TokenCounts`
+        counts_of_blocks: list[tuple] = []
         block_size = POOL_BATCHES * self._batch_size
-        begin = 0  # the index of the block's first record
         # A block of rows at a time, as the features of rows take more memory than their outputs.
-        while block := list(itertools.islice(remaining, block_size)):
-            # records: features [m,...] by name; windows: int [rows], records of each row
+        for begin in range(0, len(rows), block_size):
+            block = rows[begin : begin + block_size]
             records, windows, counts = task.encode(block, self._tokenizer, layout)
-            blocks.append((windows, *counts))
-            first_records = np.cumsum(windows) - windows  # [rows], indices in the block
+            counts_of_blocks.append((windows, *counts))
+            # A row counts as done when its first record is.
+            first_records = np.cumsum(windows) - windows  # [rows]
             records["is_first"] = np.zeros(windows.sum(), np.int32)
             records["is_first"][first_records] = 1
-            # numbers: int [B], the indices in the block of the records of a batch
-            for numbers, batch in batches_by_length(
+            batches = batches_by_length(
                 records,
                 layout.max_seq_length,
                 task.padding,
                 self._batch_size,
                 self._most_tokens,
-            ):
-                yield dict(batch, index=begin + numbers)
-            begin += windows.sum()
+            )
+            of_batches = []
+            for batch, outputs in in_parallel(self._copies, batches):
+                of_batches.append({**outputs, "index": batch["index"]})
+                if advance:
+                    advance(int(batch["is_first"].sum()))
+            outputs_of_blocks.append(in_order(of_batches))
+        of_records = joined(outputs_of_blocks)  # [m,...]
+        windows, read, total = np.concatenate(counts_of_blocks, axis=1)
+        # A row may have several records; the task's `join` makes one prediction of their outputs.
+        loss = mean_over_windows(of_records.pop("loss"), windows)
+        values = task.join(of_records, windows)
+        return Predictions(values, loss), TokenCounts(read, total)
 
 
 def in_order(batches: Sequence[Arrays]) -> Arrays:
     """Joins batches, arrays [B,...] by name, to arrays [m,...] by name, in the order of the array
     `index`, int [B], which is left out."""
-    index = np.concatenate([batch["index"] for batch in batches])  # [m]
-    order = np.argsort(index, kind="stable")
-    joined = {}
-    for name in batches[0]:
-        if name != "index":
-            values = np.concatenate([batch[name] for batch in batches])
-            joined[name] = values[order]
-    return joined
+    of_all = joined(batches)
+    order = np.argsort(of_all.pop("index"), kind="stable")
+    return {name: values[order] for name, values in of_all.items()}
+
+
+def joined(parts: Sequence[Arrays]) -> Arrays:
+    """Arrays [m,...] by name, of parts of these by the same names."""
+    of_all = {}
+    for name in parts[0]:
+        of_all[name] = np.concatenate([part[name] for part in parts])
+    return of_all

@@ -84,8 +84,8 @@ class Vectors(Method):
         records, _, counts = encoding.arrays_of(rows, labels, tokenizer, self._layout)
         self._model.note_cut(counts.is_cut, length)
         computed: list[Any] = [None] * len(items)
-        # Batches come in the order of length; `numbers` are those of their items.
-        for numbers, batch in batches_by_length(
+        # Batches come in the order of length; their `index` is that of the items.
+        for batch in batches_by_length(
             records,
             length,
             Padding(),
@@ -93,7 +93,9 @@ class Vectors(Method):
             self._model.most_tokens,
         ):
             (outputs,) = self._subgraph([self._layer], batch)  # [B,T,D]
-            for number, states, padding in zip(numbers, outputs, batch["input_mask"]):
+            for number, states, padding in zip(
+                batch["index"], outputs, batch["input_mask"]
+            ):
                 vector = self._pooled(states[padding < 1])  # padding is 1
                 read, total = counts.read[number], counts.total[number]
                 computed[number] = Computed(vector, read, total)

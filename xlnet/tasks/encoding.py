@@ -269,10 +269,10 @@ def batches_by_length(
     padding: Padding,
     batch_size: int,
     most_tokens: int | None = None,
-) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
-    """Yields batches of records of about equal length, the shortest first, as (int [B], the numbers
-    of the records; dict of their arrays [B, ...], without the positions that are padding in all of
-    them).
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields batches of records of about equal length, the shortest first: a dict of arrays [B,
+    ...], without the positions that are padding in all of them; also `index`, int [B], the indices
+    of the batch's records among all.
 
     Args:
       records: by name `IDS` and the features per token, [m,C*T], others [m, ...].
@@ -300,17 +300,17 @@ def batches_by_length(
             if most_tokens is not None and tokens > most_tokens:
                 break
             end += 1
-        numbers = order[begin:end]
+        index = order[begin:end]
         begin = end
         # Rounded up to a multiple, so that batches have few different shapes.
-        longest = int(lengths[numbers[-1]])
+        longest = int(lengths[index[-1]])
         rounded = math.ceil(longest / padding.multiple) * padding.multiple
         length = min(rounded, row_length)
         kept = slice(None, length) if padding.side == "right" else slice(-length, None)
-        batch = {}
+        batch = {"index": index}
         for name, values in records.items():
-            batch[name] = values[numbers]
+            batch[name] = values[index]
             if name in by_token:
                 by_choice = batch[name].reshape(-1, choices, row_length)
-                batch[name] = by_choice[:, :, kept].reshape(len(numbers), -1)
-        yield numbers, batch
+                batch[name] = by_choice[:, :, kept].reshape(len(index), -1)
+        yield batch

@@ -140,10 +140,11 @@ def _read_table(path: str, form: Form, content: Iterator[str]) -> Records:
     header, of the numbers "1", "2", ... form: one of `DELIMITERS`."""
     delimiter = form.delimiter or DELIMITERS[str(form.name)]
     is_plain = form.quoting == "none" or form.name == "text" or delimiter == _BLANKS
-    # (number of the line, cells) of each row
-    rows = _quoted_rows(path, form, content, delimiter)
+    rows: Iterable[tuple[int, list[str]]]  # (number of the line, cells)
     if is_plain:
         rows = enumerate((_split(line, delimiter) for line in content), 1)
+    else:
+        rows = _quoted_rows(path, form, content, delimiter)
     names = list(form.names)  # []: not known yet
     expects_header = form.header != "none"
     # A table has its names again where files were joined. A line of text may equal a name.
