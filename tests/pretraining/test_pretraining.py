@@ -11,7 +11,15 @@ import pytest
 import tensorflow.compat.v1 as tf
 from helpers import command
 from helpers.paths import ROOT
-from helpers.pretraining import complete, curve, features, run_of, train, weights
+from helpers.pretraining import (
+    complete,
+    curve,
+    features,
+    losses_of_steps,
+    run_of,
+    train,
+    weights,
+)
 
 from xlnet.corpus.manifest import Manifest
 from xlnet.engine import loop, progress
@@ -53,8 +61,9 @@ def test_an_order_and_an_objective_of_ones_own(place):
     assert [len(each) for each in losses] == [2, 2, 2]
     # The same weights and targets, in another order, or seen in another way.
     assert len({each[0] for each in losses}) == 3
-    # The kept settings say the order, so that the flag need not be given again.
-    asked = evaluation_of(place, "ordered", own_module=OWN_MODULE)
+    # The kept settings say the order, so that the flag need not be given again. Targets and orders
+    # of an evaluation are the same with any seed.
+    asked = evaluation_of(place, "ordered", own_module=OWN_MODULE, seed=1)
     evaluated = command.succeed("train_gpu.py", **asked)
     assert held_out(evaluated.stdout) == losses[1][1:]
     unknown = train(place, "unknown", objective="all_maskd", own_module=OWN_MODULE)
@@ -62,6 +71,15 @@ def test_an_order_and_an_objective_of_ones_own(place):
     assert "objective: found 'all_maskd', expected one of " in unknown.stderr
     assert ", all_masked; --own_module" in unknown.stderr
     assert not (place / "unknown").exists()
+
+
+def test_micro_batches_train_as_the_whole_batch():
+    """The loss and its gradients; with dropout, whose masks belong to batch elements."""
+    whole, parts = (
+        losses_of_steps(run_of({}, {}, dict(mem_len=8, grad_accum_steps=count)))
+        for count in (1, 2)
+    )
+    np.testing.assert_allclose(parts, whole, rtol=2e-5)
 
 
 @pytest.mark.parametrize("objective", ("causal", "masked"))
