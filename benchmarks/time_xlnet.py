@@ -95,25 +95,6 @@ def build(work, config, options):
     return fetches, feed, devices.session_config(run.is_training)
 
 
-class Loss:
-    """The loss of the work, as `optimizer.loss_and_gradients` asks for it."""
-
-    def __init__(self, work, config, run):
-        self._work, self._config, self._run = work, config, run
-
-    def micro_batch_loss(self, inputs, first_row):
-        seed = stateless_random.dropout_seed(7, tf.train.get_global_step())
-        with parameters.model_scope():
-            if self._work.kind == "finetune":
-                losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-                    labels=inputs["labels"],
-                    logits=classifier(self._config, self._run, inputs, seed),
-                )
-                return tf.reduce_mean(losses), {}
-            loss, new_mems = pretraining_loss(self._config, self._run, inputs, seed)
-            return loss, {"memory": tf.cast(new_mems, tf.float32)}
-
-
 def training_step(work, config, run, inputs, xla):
     """The update, and the loss of the batch."""
     tf.train.get_or_create_global_step()
@@ -128,8 +109,21 @@ def training_step(work, config, run, inputs, xla):
             use_resource=True,
         )
         inputs = dict(inputs, memory=memory.read_value())
+
+    def batch_loss(inputs, first_row):
+        seed = stateless_random.dropout_seed(7, tf.train.get_global_step())
+        with parameters.model_scope():
+            if work.kind == "finetune":
+                losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+                    labels=inputs["labels"],
+                    logits=classifier(config, run, inputs, seed),
+                )
+                return tf.reduce_mean(losses), {}
+            loss, new_mems = pretraining_loss(config, run, inputs, seed)
+            return loss, {"memory": tf.cast(new_mems, tf.float32)}
+
     loss, gradients, kept = optimizer.loss_and_gradients(
-        Loss(work, config, run), inputs, 0, 1, xla=xla
+        batch_loss, inputs, 0, 1, xla=xla
     )
     settings = OptimizationSettings(weight_decay=0.01)
     train, _ = optimizer.minimize(settings, gradients, config.n_layer)

@@ -243,17 +243,18 @@ def test_variables_without_gradient_are_named(graph):
 def test_micro_batches_have_the_gradients_of_the_whole_batch(graph):
     x = tf.constant(np.random.RandomState(0).randn(6, 3), tf.float32)
 
-    class Run:
-        def micro_batch_loss(self, part, first_row):
-            with tf.variable_scope("", reuse=tf.AUTO_REUSE):
-                w = tf.get_variable("w", [3], use_resource=True)
-            losses = tf.reduce_sum(part["x"] * w, axis=1) ** 2
-            row = first_row + tf.range(losses.shape.as_list()[0])
-            return tf.reduce_mean(losses), dict(losses=losses, row=row)
+    def micro_batch_loss(part, first_row):
+        with tf.variable_scope("", reuse=tf.AUTO_REUSE):
+            w = tf.get_variable("w", [3], use_resource=True)
+        losses = tf.reduce_sum(part["x"] * w, axis=1) ** 2
+        row = first_row + tf.range(losses.shape.as_list()[0])
+        return tf.reduce_mean(losses), dict(losses=losses, row=row)
 
     found = []
     for count in (1, 2, 3):
-        found.append(optimizer.loss_and_gradients(Run(), {"x": x}, 10, count))
+        found.append(
+            optimizer.loss_and_gradients(micro_batch_loss, {"x": x}, 10, count)
+        )
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         whole, *parts = session.run(found)

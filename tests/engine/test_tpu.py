@@ -95,10 +95,11 @@ def test_xla_has_kernels_for_all_of_it_and_numbers_have_32_bits(kind, in_xla):
 loss_and_gradients = optimizer.loss_and_gradients
 
 
-def compiled_step(*given):
-    """`loss_and_gradients`, compiled whatever `xla` is, the last of six; what XLA compiles calls it
-    without."""
-    return loss_and_gradients(*given[:5], len(given) == 6)
+def compiled_step(*given, **named):
+    """`loss_and_gradients`, compiled whatever `xla` is; what XLA compiles calls it without."""
+    if "xla" in named:
+        named["xla"] = True
+    return loss_and_gradients(*given, **named)
 
 
 @pytest.mark.parametrize("recompute", (False, True))
@@ -109,8 +110,8 @@ def test_its_loss_and_gradients_are_those_of_a_cpu(recompute):
         step = compiled_step if device == "tpu" else loss_and_gradients
         found = []
 
-        def kept(*given):
-            found.append(step(*given))
+        def kept(*given, **named):
+            found.append(step(*given, **named))
             return found[-1]
 
         network = dict(dropout=0.0, dropatt=0.0, recompute=recompute)

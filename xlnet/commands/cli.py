@@ -30,7 +30,8 @@ from xlnet.support import errors, files
 from xlnet.support.errors import UserError, escape_control_characters, wrong
 
 _PRESETS = "Presets"  # title of the help of --config
-# Flags of the original implementation that are accepted where they have no effect.
+# Flags of the original implementation that a program accepts, without effect, unless it has a
+# setting of this name.
 UNUSED = tuple(
     """d_embed gcp_project high_only init_global_vars iterations mask_alpha mask_beta master
     max_qa_length max_seq_length middle_only num_core_per_host num_hosts num_passes num_predict

@@ -15,8 +15,8 @@ from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import DeviceSettings, OptimizationSettings
 from xlnet.support import system
 
-# Programs that make or inspect records take the same presets of `configs/`, and ignore these
-# settings in them.
+# `xlnet data make` and `inspect` take the same presets of `configs/`: they know these settings, and
+# ignore them.
 GROUPS = (
     PretrainingSettings,
     ArchitectureSettings,
@@ -40,15 +40,17 @@ def run() -> None:
         from xlnet.pretraining import held_out, resolve
 
         system.import_own_module(settings.own_module)
-        resolved = resolve.resolve(
+        pretraining_run = resolve.resolve(
             settings, architecture, network, optimization, device, line.given
         )
-        if resolved.settings.do_eval:
-            held_out.evaluate(resolved)
+        if pretraining_run.settings.do_eval:
+            held_out.evaluate(pretraining_run)
             return
         best = best_checkpoint.BestCheckpoint(
-            resolved.settings.model_dir, "loss", lower_is_better=True
+            pretraining_run.settings.model_dir, "loss", lower_is_better=True
         )
         # Without held-out records nothing is evaluated during training.
-        evaluator = held_out.HeldOut(resolved) if resolved.held_out else None
-        loop.fit(resolved, best, evaluator)
+        evaluator = (
+            held_out.HeldOut(pretraining_run) if pretraining_run.held_out else None
+        )
+        loop.fit(pretraining_run, best, evaluator)

@@ -424,7 +424,8 @@ def _complete_words(
     completed_end: np.ndarray,
     cut_begin: np.ndarray,
 ) -> np.ndarray:
-    """Completes words that the arc of picked tokens has cut: at most one of them stays cut.
+    """Completes words that the arc of picked tokens has cut: at most one of them stays cut. The arc
+    is one of the ring of n-grams in random order (see `sample_targets`), not of the text.
 
     The words are those of the first and of the last token of the arc. Picked tokens move from one
     of these words to the other until one of the two is complete or empty. The direction is random,
@@ -436,7 +437,7 @@ def _complete_words(
     Args:
       picked: bool [B,T], the tokens of the arc.
       words: of the text.
-      end_tokens: int [B,2], the positions of the first and the last token of the arc.
+      end_tokens: int [B,2], the positions in the text of the first and the last token of the arc.
       completed_end: [B,1], random numbers in [0, 1): which word the tokens move to.
       cut_begin: [B,1], random numbers in [0, 1): the token where the picked ones begin.
 

@@ -97,8 +97,9 @@ def _start_worker(work: Callable[[Any], Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def end_with_parent() -> None:
-        if parent := multiprocessing.parent_process():
-            parent.join()  # waits for its end
+        parent = multiprocessing.parent_process()
+        assert parent, "a worker has one"
+        parent.join()  # waits for its end
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()

@@ -1,4 +1,5 @@
-"""An Estimator with the interface of `tf.estimator`, which ended with TensorFlow 2.15.
+"""What a run is for the engine, and the steps of a training: in place of `tf.estimator`, which
+ended with TensorFlow 2.15.
 
 On TensorFlow 2.15.1 every variable has the same bits as with `tf.estimator`
 (`tests/engine/test_estimator.py`). When a run saves, evaluates and stops is in `loop`.
@@ -75,18 +76,6 @@ class TrainingRun:
     def model_fn(self, features: Tensors) -> EstimatorSpec:
         """Builds the training step of a replica: the loss, its gradients, the update. features:
         the replica's part of a batch of `batches`."""
-        raise NotImplementedError
-
-    def micro_batch_loss(
-        self, part: Tensors, first_row: Any
-    ) -> tuple[tf.Tensor, Tensors]:
-        """The loss of a micro-batch, float32 scalar, and tensors [b,...] by name that the step
-        needs of its b elements besides, such as their new memory.
-
-        Args:
-          part: the features of the micro-batch, [b,...] by name.
-          first_row: the index of its first element in the global batch, an int or a scalar.
-        """
         raise NotImplementedError
 
     def batches(self, start: int) -> tf.data.Dataset:

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine.devices import base_name, zeros
-from xlnet.engine.estimator import TrainingRun
 from xlnet.model import ops
 from xlnet.model.ops import Tensors
 from xlnet.settings.training import OptimizationSettings
@@ -303,7 +302,7 @@ def gradients_of(loss: tf.Tensor, scale: LossScale | None = None) -> list[tf.Ten
 
 
 def loss_and_gradients(
-    run: TrainingRun,
+    micro_batch_loss: Callable[[Tensors, Any], tuple[tf.Tensor, Tensors]],
     batch: Tensors,
     first_row: Any,
     micro_batches: int,
@@ -316,7 +315,9 @@ def loss_and_gradients(
     This is everything that a replica computes on its own, and what XLA compiles.
 
     Args:
-      run: whose `micro_batch_loss` it computes.
+      micro_batch_loss: function of (a micro-batch, the index of its batch element 0 in the global
+        batch) that builds its loss, float32 scalar, and returns also tensors by name that the step
+        needs of its elements besides, such as their new memory.
       batch: tensors [b,...] by name, with a static shape; `micro_batches` divides b.
       first_row: an int or a scalar, the index of batch element 0 in the global batch.
       micro_batches: their number; 1: off.
@@ -330,14 +331,16 @@ def loss_and_gradients(
     if xla:
         # A compiled function cannot make the variables: building this loss, which is never run,
         # makes them.
-        run.micro_batch_loss(batch, first_row)
+        micro_batch_loss(batch, first_row)
 
         def compute(batch: Tensors) -> Any:
-            return loss_and_gradients(run, batch, first_row, micro_batches, scale)
+            return loss_and_gradients(
+                micro_batch_loss, batch, first_row, micro_batches, scale
+            )
 
         return tf2.function(compute, jit_compile=True, autograph=False)(batch)
     if micro_batches == 1:
-        loss, kept = run.micro_batch_loss(batch, first_row)
+        loss, kept = micro_batch_loss(batch, first_row)
         return loss, gradients_of(loss, scale), kept
 
     # The first micro-batch is computed outside of the loop, as variables cannot be made within it.
@@ -349,7 +352,7 @@ def loss_and_gradients(
         shape = [micro_batches, rows, *ops.shape_of(value)[1:]]
         parts[name] = tf.reshape(value, shape)
         first_part[name] = parts[name][0]
-    loss, kept = run.micro_batch_loss(first_part, first_row)
+    loss, kept = micro_batch_loss(first_part, first_row)
     gradients = gradients_of(loss, scale)
 
     # The others follow one after the other, so that memory holds the activations of one at a time.
@@ -367,7 +370,7 @@ def loss_and_gradients(
     ) -> tuple[Any, ...]:
         """Adds the micro-batch `index` to the sums and arrays; returns the next arguments."""
         part = {name: values[index] for name, values in parts.items()}
-        more_loss, kept = run.micro_batch_loss(part, first_row + index * rows)
+        more_loss, kept = micro_batch_loss(part, first_row + index * rows)
         more_gradients = gradients_of(more_loss, scale)
         sums = [a + b for a, b in zip(gradients, more_gradients)]
         collected = {}

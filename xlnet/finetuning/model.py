@@ -49,9 +49,9 @@ class TaskModel:
         type gives them, such as `values`. with_loss: also the `loss` of each record, [B], for which
         the features have the labels; a record without a label has the label 0."""
         task = self.tuned.task
-        run = self.network.run_config(is_training=False)
+        run_config = self.network.run_config(is_training=False)
         # Matrices are stored in the precision of the matmuls, which would round them anyway.
-        with parameters.model_scope(kept_in=run.precision):
+        with parameters.model_scope(kept_in=run_config.precision):
             nn, logits = self._logits(features)
             outputs = task.outputs(nn, logits, features)
             if with_loss:
@@ -88,7 +88,7 @@ class TaskModel:
         shape that the task type gives them, such as [B,L]). seed: of dropout; None: inference."""
         settings, task = self.tuned.settings, self.tuned.task
         is_training = seed is not None
-        run = self.network.run_config(is_training, device=device)
+        run_config = self.network.run_config(is_training, device=device)
         # Each choice of an example is an input of the network: [B,C*T] to [B*C,T].
         num_choices = task.num_choices(is_training)
         inputs = []
@@ -102,21 +102,21 @@ class TaskModel:
         # Padding alone is masked: each token sees all others.
         sequence = modeling.transformer_xl(
             self.config,
-            run,
+            run_config,
             input_ids=ids,
             seg_ids=segments,
             mask=padding[:, None] > 0,  # [B*C,1,T]
             seed=seed,
         ).sequence  # [B*C,T,D]
         nn = heads.HeadBuilder(
-            run,
+            run_config,
             task.scope(settings.cls_scope),
             sequence,
             padding,
             # `nn.summary`, which not all task types call
             lambda: heads.summarize(
                 self.config,
-                run,
+                run_config,
                 sequence,
                 summary_type=settings.summary_type,
                 padding=padding,

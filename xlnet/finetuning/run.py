@@ -84,7 +84,7 @@ class FineTuningRun(TaskRun, TrainingRun):
         scale = optimizer.LossScale() if self.network.precision == "fp16" else None
         # The third result is empty: no tensors are kept for the next step.
         loss, gradients, _ = optimizer.loss_and_gradients(
-            self,
+            self.micro_batch_loss,
             batch,
             first_row,
             self.settings.grad_accum_steps,

@@ -138,6 +138,7 @@ def _of_text(loaded: LoadedModel, tuned: FineTunedTask) -> tuple[Tensors, Tensor
             f"texts of task type {tuned.task.kind} cannot be encoded in the graph; serve "
             "the model directory (xlnet serve), or the signature ids of an export"
         )
+    # Some published tasks have (old, new) parts of texts that are replaced.
     encoder = GraphEncoder(
         loaded.tokenizer, tuned.layout, tuned.task.published.replacements
     )

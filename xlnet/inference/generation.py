@@ -93,6 +93,7 @@ class Generation(Method):
     def prepare(self, item: Any) -> list[int]:
         """The ids of a prompt, which may have none."""
         text = as_text(item)
+        # A prompt may be empty; any other has a token that the vocabulary has.
         if text.strip():
             require_known(self._tokenizer, [text])
         return self._tokenizer.ids(text)

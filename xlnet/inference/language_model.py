@@ -82,10 +82,10 @@ class LanguageModel:
     def _build(self) -> tuple[Tensors, Tensors]:
         """Builds the operations of a copy of the graph; returns the placeholders and the outputs of
         its `incremental_network`, by name."""
-        run = self._loaded.network.run_config(is_training=False)
-        with parameters.model_scope(kept_in=run.precision):
+        run_config = self._loaded.network.run_config(is_training=False)
+        with parameters.model_scope(kept_in=run_config.precision):
             return incremental_network(
-                self._loaded.config, run, has_queries=not self.is_causal
+                self._loaded.config, run_config, has_queries=not self.is_causal
             )
 
     def _new_copy(self) -> Subgraph:

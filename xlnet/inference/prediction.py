@@ -124,6 +124,7 @@ def examples_of(verb: str, item: Any) -> list[InlineExample]:
     if isinstance(item, InlineExample):
         return [item]
     if verb == "choose":
+        # `question` may be missing, and is None then.
         text, choices, question = _parts(item, ("text", "choices", "question"))
         choices = tuple(map(as_text, require_list("choices", choices)))
         text = as_text(text)
@@ -138,8 +139,9 @@ def examples_of(verb: str, item: Any) -> list[InlineExample]:
     if verb == "answer":
         question, context = _parts(item, ("question", "context"))
         return [InlineExample(text_a=as_text(context), text_b=as_text(question))]
+    # What is tagged is a text, as below, or its words: a list, or an array or column, of which
+    # `plain` makes a list.
     words = plain(item)
-    # What is tagged is a text, as below, or the list of its words.
     if verb == "tag" and isinstance(words, (list, tuple)):
         return [InlineExample(tuple(map(as_text, words)))]
     text_a, text_b = pair(item)

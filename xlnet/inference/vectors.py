@@ -132,11 +132,11 @@ class Vectors(Method):
         if loaded.tokens_before is not None:
             position = tf.range(tf.shape(padding)[1])
             masked |= position[:, None] - position > loaded.tokens_before
-        run = loaded.network.run_config(is_training=False, mem_len=_UNLIMITED)
-        with parameters.model_scope(kept_in=run.precision):
+        run_config = loaded.network.run_config(is_training=False, mem_len=_UNLIMITED)
+        with parameters.model_scope(kept_in=run_config.precision):
             network = modeling.transformer_xl(
                 loaded.config,
-                run,
+                run_config,
                 input_ids=ids,
                 seg_ids=segments,
                 mask=masked,

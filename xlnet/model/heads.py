@@ -41,7 +41,7 @@ from xlnet.settings.network import DTYPES, RunConfig, XLNetConfig
 
 def summarize(
     config: XLNetConfig,
-    run: RunConfig,
+    run_config: RunConfig,
     sequence: tf.Tensor,
     *,
     summary_type: str = "last",
@@ -55,7 +55,7 @@ def summarize(
 
     Args:
       config: the architecture.
-      run: how the network is run.
+      run_config: how the network is run.
       sequence: the network's output, float32 [B,Q,D].
       summary_type: "last" position, "first", "mean", or "attn" (attention with one learned query).
       padding: [B,Q], 1 is padding: "first" is then the first real token; "mean" and "attn" ignore
@@ -73,7 +73,7 @@ def summarize(
     if seed is not None:
         seed = fold_in(seed, 0)
     # Everything is computed in float32, which costs little for one vector per example.
-    net = LayerContext(config, run, seed, first_row, precision="fp32")
+    net = LayerContext(config, run_config, seed, first_row, precision="fp32")
     with tf.variable_scope(scope, reuse=tf.AUTO_REUSE):
         # The padding of a text is on its left, and <cls> is its last token.
         if summary_type == "last":
@@ -99,7 +99,7 @@ def summarize(
         if use_proj:
             weights = dense_weights(net, "summary", config.d_model, config.d_model)
             summary = tf.tanh(dense(summary, *weights))
-        return net.dropout(summary, run.dropout)
+        return net.dropout(summary, run_config.dropout)
 
 
 def _attention_summary(
@@ -110,7 +110,7 @@ def _attention_summary(
     The scores do not depend on positions, and there is no residual connection. padding: [B,Q], 1
     where the query does not look; None: it looks everywhere.
     """
-    config, run = net.config, net.run
+    config, run_config = net.config, net.run_config
 
     def project(x: tf.Tensor, name: str) -> tf.Tensor:
         """x [B,T,D] projected by the kernel of this name: [B,N,T,H]."""
@@ -129,11 +129,11 @@ def _attention_summary(
         k = project(sequence, "k")  # [B,N,Q,H]
         v = project(sequence, "v")  # [B,N,Q,H]
         scores = tf.matmul(q, k, transpose_b=True) / config.d_head**0.5  # [B,N,1,Q]
-        probabilities = net.dropout(masked_softmax(scores, mask), run.dropatt)
+        probabilities = net.dropout(masked_softmax(scores, mask), run_config.dropatt)
         heads = tf.matmul(probabilities, v)  # [B,N,1,H]
         merged = merge_heads(heads)[:, 0]  # [B,N*H]
         output = dense_back(merged, head_kernel(net, "o"))  # [B,D]
-        output = net.dropout(output, run.dropout)
+        output = net.dropout(output, run_config.dropout)
         return kernels_tuned.layer_norm(output, *norm_weights(net, "LayerNorm"))
 
 
@@ -183,13 +183,17 @@ def lm_logits(
 
 
 def dense_layer(
-    run: RunConfig, inputs: tf.Tensor, size: int, name: str, has_bias: bool = True
+    run_config: RunConfig,
+    inputs: tf.Tensor,
+    size: int,
+    name: str,
+    has_bias: bool = True,
 ) -> tf.Tensor:
     """A dense layer, inputs [...,D] -> [...,size], with the variables `name`/kernel and, if it has
     a bias, `name`/bias."""
     width, bias = inputs.shape.as_list()[-1], None
     with tf.variable_scope(name):
-        kernel = get_weight("kernel", [width, size], get_initializer(run))
+        kernel = get_weight("kernel", [width, size], get_initializer(run_config))
         if has_bias:
             bias = get_weight("bias", [size], tf.initializers.zeros())
     return dense(inputs, kernel, bias)
@@ -215,7 +219,7 @@ class HeadBuilder:
     """The layers from which a task's head is built: `nn` in `tasks.contract.Task`.
 
     Attributes:
-      run: how the network is run.
+      run_config: how the network is run.
       scope: name of the output layer's variables.
       sequence: the network's output [B*C,T,D], the choices of an example one after the other.
       padding: [B*C,T], 1 where there is no token.
@@ -224,7 +228,7 @@ class HeadBuilder:
       seed: of dropout in training, uint64 [1]; None: inference.
     """
 
-    run: RunConfig
+    run_config: RunConfig
     scope: str
     sequence: tf.Tensor
     padding: tf.Tensor
@@ -235,7 +239,7 @@ class HeadBuilder:
         self, inputs: tf.Tensor, size: int, name: str, has_bias: bool = True
     ) -> tf.Tensor:
         """As `dense_layer`."""
-        return dense_layer(self.run, inputs, size, name, has_bias)
+        return dense_layer(self.run_config, inputs, size, name, has_bias)
 
     def dense_of_pairs(
         self, inputs: tf.Tensor, others: tf.Tensor, size: int, name: str
@@ -247,7 +251,7 @@ class HeadBuilder:
         that the k * T pairs are never built.
         """
         widths = [inputs.shape.as_list()[-1], others.shape.as_list()[-1]]
-        initializer = get_initializer(self.run)
+        initializer = get_initializer(self.run_config)
         with tf.variable_scope(name):
             kernel = get_weight("kernel", [sum(widths), size], initializer)
             bias = get_weight("bias", [size], tf.initializers.zeros())
@@ -276,11 +280,11 @@ class HeadBuilder:
     def dropout(self, inputs: tf.Tensor) -> tf.Tensor:
         """The network's dropout of hidden states, in training. Call it once in an output layer: a
         second call would have the same mask."""
-        if self.seed is None or not self.run.dropout:
+        if self.seed is None or not self.run_config.dropout:
             return inputs
         # The seed that folding in -1 gives is that of layer 0. The dropouts of that layer fold in a
         # further number, so none of them has this seed itself.
-        return dropout(inputs, Dropout(self.run.dropout, fold_in(self.seed, -1)))
+        return dropout(inputs, Dropout(self.run_config.dropout, fold_in(self.seed, -1)))
 
     softmax_cross_entropy = staticmethod(_softmax_cross_entropy)
     count_to = staticmethod(count_to)

@@ -23,13 +23,13 @@ from xlnet.settings.network import RunConfig, XLNetConfig
 
 
 def incremental_network(
-    config: XLNetConfig, run: RunConfig, has_queries: bool
+    config: XLNetConfig, run_config: RunConfig, has_queries: bool
 ) -> tuple[Tensors, dict[str, Any]]:
     """Builds the graph for incremental decoding, variables in scopes `transformer` and `lm_loss`.
 
     Args:
       config: the architecture.
-      run: how the network is run, without training.
+      run_config: how the network is run, without training.
       has_queries: whether blanks can be predicted; a causal network has no learned vector with
         which their queries begin.
 
@@ -50,7 +50,7 @@ def incremental_network(
         clear: sets S to `size`, an int32 scalar, and B to 1, with empty slots.
         select: copies the slots of text `parents[b]`, int32 [B], to text b.
     """
-    net = LayerContext(config, run, seed=None)
+    net = LayerContext(config, run_config, seed=None)
     inputs = {
         "ids": tf.placeholder(tf.int32, [None, None]),
         "asked": tf.placeholder(tf.int32, []),
@@ -93,7 +93,7 @@ def incremental_network(
             outputs[f"attention/{layer}"] = probabilities
         # Only the wanted rows are multiplied by the embedding table, which is large.
         wanted = tf.cast(tf.gather(x, inputs["wanted"], axis=1), tf.float32)  # [B,W,D]
-    logits = heads.lm_logits(wanted, table, str(run.precision))  # [B,W,V]
+    logits = heads.lm_logits(wanted, table, str(run_config.precision))  # [B,W,V]
     outputs["log_probabilities"] = tf.nn.log_softmax(logits)
     outputs["clear"], outputs["select"] = tf.group(*clears), tf.group(*selects)
     return inputs, outputs
@@ -160,7 +160,7 @@ def _layer(
 def _write(slots: tf.Variable, new: tf.Tensor, first_slot: tf.Tensor) -> tf.Tensor:
     """Writes new [B,N,T,H] into slots from `first_slot` on; returns all slots, [B,N,S,H]."""
     texts, _, count, _ = shape_of(new)
-    # The write comes before any read, so that it can be done in place.
+    # The write comes before any read, so that it can be done in place. `:texts` are all rows.
     write = slots[:texts, :, first_slot : first_slot + count].assign(new)
     with tf.control_dependencies([write]):
         return slots.read_value()

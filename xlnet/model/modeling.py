@@ -132,7 +132,7 @@ def sinusoids_of(
       memory_length: M, an int or a scalar.
       attn_type: "bi" or "uni".
     """
-    d_model, clamp_len = net.config.d_model, net.run.clamp_len
+    d_model, clamp_len = net.config.d_model, net.run_config.clamp_len
     # The distances fall from K, the number of keys, to 0, and with "bi" further to -Q + 1, as there
     # are keys after a position, too. No key is K away: `relative_shift` needs this first entry, and
     # drops it.
@@ -272,7 +272,7 @@ def masked_softmax(scores: tf.Tensor, mask: AdditiveMask | None) -> tf.Tensor:
     return probabilities * mask.has_visible_key
 
 
-def attention_form(run: RunConfig, mask: Mask | None, has_segments: bool) -> str:
+def attention_form(run_config: RunConfig, mask: Mask | None, has_segments: bool) -> str:
     """The form in which a run computes attention, by name: "plain", "fused", "without shift" or
     "tuned". It is chosen here alone.
 
@@ -280,21 +280,22 @@ def attention_form(run: RunConfig, mask: Mask | None, has_segments: bool) -> str
     (`incremental`) computes by its equations, too.
 
     Args:
-      run: how the network is run; its device is not None.
+      run_config: how the network is run; its device is not None.
       mask: over the keys, or None.
       has_segments: whether the score has a segment term.
     """
-    if run.device == "plain":
+    if run_config.device == "plain":
         return "plain"  # `relative_attention` itself
     # `kernels_gpu`: one program on an NVIDIA GPU, for networks with segments and masks by ranks of
     # static shapes. Only XLA can call it, so it is chosen within a function, which XLA compiles.
-    # Outside of a function a network is built for its variables alone, and is never run.
+    # A training that is compiled also builds the network outside of a function, for its variables
+    # alone: that is never run.
     is_compiled = tf.get_default_graph().building_function
-    if run.fused_attention and is_compiled and has_segments and mask is not None:
+    if run_config.fused_attention and is_compiled and has_segments and mask is not None:
         rank = mask.key_rank
         if rank is not None and rank.shape.is_fully_defined():
             return "fused"
-    if run.device == "tpu" and run.clamp_len < 0:
+    if run_config.device == "tpu" and run_config.clamp_len < 0:
         return "without shift"  # `kernels_tpu`; clipped distances have no addition theorems
     return "tuned"  # `kernels_tuned`: explicit gradients
 
@@ -304,7 +305,7 @@ def attention_form(run: RunConfig, mask: Mask | None, has_segments: bool) -> str
 
 def layer(
     config: XLNetConfig,
-    run: RunConfig,
+    run_config: RunConfig,
     seed: tf.Tensor | None,
     first_row: Any,
     form: str,
@@ -329,7 +330,7 @@ def layer(
 
     Args:
       config: the architecture.
-      run: how the network is run; its device is not None.
+      run_config: how the network is run; its device is not None.
       seed: of the dropout of this layer; None: there is none.
       first_row: the index of batch element 0 in the global batch; None: there are no indices.
       form: of attention, see `attention_form`.
@@ -347,7 +348,7 @@ def layer(
       h and g of the next layer, None for one that does not exist.
     """
     # A context of its own: the seed of a layer's n-th dropout folds n into the layer's seed.
-    net = LayerContext(config, run, seed, first_row)
+    net = LayerContext(config, run_config, seed, first_row)
     k = keys_or_values(net, weights.k, h, memory)
     v = keys_or_values(net, weights.v, h, memory)
     if form == "without shift":  # which projects the queries in place of the distances
@@ -358,7 +359,7 @@ def layer(
     def attend(x: tf.Tensor, stream: Stream) -> tf.Tensor:
         """Attention of the stream x [B,T,D] to the keys, in this form: [B,N,T,H]."""
         q = split_heads(dense(x, weights.q), config.n_head)  # [B,N,T,H]
-        drops = net.next_dropout(run.dropatt)
+        drops = net.next_dropout(run_config.dropatt)
         inputs = q, k, v, k_r, weights, stream, drops
         if form == "plain":
             heads = relative_attention(*inputs)
@@ -368,8 +369,8 @@ def layer(
             # Imported here, as it imports a part of TensorFlow that the other forms do not need.
             from xlnet.model import kernels_gpu
 
-            assert run.fused_attention is not None
-            heads = kernels_gpu.relative_attention(run.fused_attention, *inputs)
+            assert run_config.fused_attention is not None
+            heads = kernels_gpu.relative_attention(run_config.fused_attention, *inputs)
         else:
             heads = kernels_tuned.relative_attention(net.elementwise_form, *inputs)
         # Weights [B,T], of which 0 switches the attention of a query off.
@@ -409,7 +410,7 @@ def after_attention(
 
     with dropout of both terms that are added, and within the feed-forward layer.
     """
-    rate = net.run.dropout
+    rate = net.run_config.dropout
     # weights.o is [D,N*H], as the other projections are: it is multiplied transposed.
     projected = ops.dense_back(ops.merge_heads(heads), weights.o)
     attended = x + net.dropout(projected, rate)
@@ -461,7 +462,7 @@ class Outputs(NamedTuple):
 
 def transformer_xl(
     config: XLNetConfig,
-    run: RunConfig,
+    run_config: RunConfig,
     *,
     input_ids: tf.Tensor,
     seg_ids: tf.Tensor | None = None,
@@ -477,7 +478,7 @@ def transformer_xl(
 
     Args:
       config: the architecture.
-      run: how the network is run; its `bi_data` is not read, see `direction`.
+      run_config: how the network is run; its `bi_data` is not read, see `direction`.
       input_ids: int32 or int64 [B,Q], as are all integers; int64 stays on a GPU, int32 does not;
         a TPU computes int64 in two parts.
       seg_ids: int [B,Q], 0 <= id < NUM_SEGMENTS; memory counts as segment 0. None: no segments.
@@ -496,17 +497,19 @@ def transformer_xl(
     """
     # The device is determined here: the function that builds a layer does not see the device scope
     # of its caller.
-    run = dataclasses.replace(run, device=run.device or ops.device_here())
-    net = LayerContext(config, run, seed, first_row)
+    run_config = dataclasses.replace(
+        run_config, device=run_config.device or ops.device_here()
+    )
+    net = LayerContext(config, run_config, seed, first_row)
     with tf.variable_scope("transformer"):
         _, length = shape_of(input_ids)
         memory_length = shape_of(mems[0])[1] if mems else 0
 
         # Begin the two streams: h with the embeddings of the tokens, g with one learned vector.
         table, h, g = embed(net, input_ids, query)
-        h = net.dropout(h, run.dropout)
+        h = net.dropout(h, run_config.dropout)
         if g is not None:
-            g = net.dropout(g, run.dropout)
+            g = net.dropout(g, run_config.dropout)
 
         # Prepare who sees whom, and the encodings of the distances: they are the same in all
         # layers.
@@ -516,8 +519,10 @@ def transformer_xl(
         # In the type of the ids: int64 stays on a GPU, int32 is a TPU's own.
         position = count_to(length, input_ids.dtype)  # [Q]
         position += tf.cast(memory_length, input_ids.dtype)
-        mask = with_memory(mask, position, memory_length, attn_type, run.same_length)
-        form = attention_form(run, mask, has_segments)
+        mask = with_memory(
+            mask, position, memory_length, attn_type, run_config.same_length
+        )
+        form = attention_form(run_config, mask, has_segments)
         content_stream, query_stream = streams_of(
             form, mask, seg_ids, query, position, memory_length
         )
@@ -531,19 +536,19 @@ def transformer_xl(
         if direction is not None:
             sign = net.cast(1 - 2 * direction)[:, None, None, None]
 
-        if run.device == "tpu":
+        if run_config.device == "tpu":
             # XLA would compute beforehand what each layer makes of these constant tables, and store
             # it in the program, as half of its size.
             sinusoids = tuple(ops.not_constant(*sinusoids))
 
         # How a layer enters TensorFlow's graph makes no difference to its numbers.
-        run_layer: Callable[..., Any] = functools.partial(layer, config, run)
-        is_compiled = run.device in ("xla", "tpu")
-        if run.is_training and run.recompute:
+        run_layer: Callable[..., Any] = functools.partial(layer, config, run_config)
+        is_compiled = run_config.device in ("xla", "tpu")
+        if run_config.is_training and run_config.recompute:
             run_layer = functools.partial(ops.recomputed, run_layer, is_compiled)
         # Not for XLA: where a function passes shapes on to its gradient, XLA takes all inputs of
         # the function for constants, and would compile again for each batch.
-        if run.traced_once and not is_compiled:
+        if run_config.traced_once and not is_compiled:
             run_layer = ops.traced_once(run_layer)
 
         # Run the layers. The memory of a layer is its input, since the next sequence sees it as
@@ -555,7 +560,9 @@ def transformer_xl(
             # Seeds of layers are folded in as -1, -2 ..., as the network's own dropouts count up
             # from 1.
             layer_seed = None if seed is None else fold_in(seed, -1 - i)
-            new_mems.append(update_memory(h, memories[i], run.mem_len, run.reuse_len))
+            new_mems.append(
+                update_memory(h, memories[i], run_config.mem_len, run_config.reuse_len)
+            )
             h, g = run_layer(
                 layer_seed,
                 first_row,
@@ -572,8 +579,10 @@ def transformer_xl(
             )
 
         # The output is that of the query stream, or, without one, of the content stream.
-        sequence = tf.cast(net.dropout(h if g is None else g, run.dropout), tf.float32)
-    return Outputs(sequence, new_mems if run.mem_len else None, table)
+        sequence = tf.cast(
+            net.dropout(h if g is None else g, run_config.dropout), tf.float32
+        )
+    return Outputs(sequence, new_mems if run_config.mem_len else None, table)
 
 
 def embed(
@@ -593,7 +602,9 @@ def embed(
     config = net.config
     with tf.variable_scope("word_embedding"):
         table = get_weight(
-            "lookup_table", [config.n_token, config.d_model], get_initializer(net.run)
+            "lookup_table",
+            [config.n_token, config.d_model],
+            get_initializer(net.run_config),
         )
     h = net.cast(ops.lookup(table, input_ids))
     if query is None:

@@ -67,7 +67,7 @@ class LayerContext:
 
     Args:
       config: the architecture.
-      run: how the network is run.
+      run_config: how the network is run.
       seed: of all dropout, uint64 [1] or two 32-bit halves, see `stateless_random`; None: there is
         none.
       first_row: the index of batch element 0 in the global batch, on which dropout masks depend;
@@ -78,22 +78,22 @@ class LayerContext:
     def __init__(
         self,
         config: XLNetConfig,
-        run: RunConfig,
+        run_config: RunConfig,
         seed: tf.Tensor | None,
         first_row: Any = None,
         precision: str | None = None,
     ):
         """The arguments are those of the class."""
         self.config = config
-        self.run = run
+        self.run_config = run_config
         self.seed = seed
         self.first_row = first_row
         # Matmuls are in this type; weights, softmax, layer norm and loss are float32.
-        self.dtype = tf.as_dtype(DTYPES[precision or str(run.precision)])
+        self.dtype = tf.as_dtype(DTYPES[precision or str(run_config.precision)])
         # How elementwise work enters the graph, by the device.
-        device = run.device or ops.device_here()
+        device = run_config.device or ops.device_here()
         self.elementwise_form = kernels_tuned.form_of(
-            device, run.is_training, config.d_inner
+            device, run_config.is_training, config.d_inner
         )
         self._dropouts = 0  # how many there were so far
 
@@ -106,7 +106,7 @@ class LayerContext:
         """A weight of `get_weight`, cast to the dtype of the matmuls. initializer None: that of the
         run."""
         return self.cast(
-            get_weight(name, shape, initializer or get_initializer(self.run))
+            get_weight(name, shape, initializer or get_initializer(self.run_config))
         )
 
     def cast(self, x: tf.Tensor) -> tf.Tensor:
@@ -124,18 +124,20 @@ class LayerContext:
         The seed of the n-th dropout folds in n, so the masks of a network depend on the order in
         which its parts call this.
         """
-        if not self.run.is_training or not rate:
+        if not self.run_config.is_training or not rate:
             return NO_DROPOUT
         assert self.seed is not None, "dropout in training needs a seed"
         self._dropouts += 1
         return Dropout(rate, fold_in(self.seed, self._dropouts), self.first_row)
 
 
-def get_initializer(run: RunConfig) -> tf.initializers.Initializer:
-    """The initializer of all kernels and embeddings, per `run.init`."""
-    if run.init == "uniform":
-        return tf.initializers.random_uniform(-run.init_range, run.init_range)
-    return tf.initializers.random_normal(stddev=run.init_std)
+def get_initializer(run_config: RunConfig) -> tf.initializers.Initializer:
+    """The initializer of all kernels and embeddings, per `run_config.init`."""
+    if run_config.init == "uniform":
+        return tf.initializers.random_uniform(
+            -run_config.init_range, run_config.init_range
+        )
+    return tf.initializers.random_normal(stddev=run_config.init_std)
 
 
 def get_weight(

@@ -144,8 +144,13 @@ def outputs(run: PretrainingRun, features: Tensors) -> dict[str, Any]:
 
 
 def _result(batches: Sequence[Arrays]) -> dict[str, float]:
-    """The metrics over all batches of `outputs`: loss, perplexity, bits_per_token and, with
-    next-segment prediction, next_segment_accuracy."""
+    """The metrics over all batches: loss, perplexity, bits_per_token and, with next-segment
+    prediction, next_segment_accuracy.
+
+    Args:
+      batches: of each the arrays that `outputs` computes: losses and weights, float32 [B,P], and
+        with next-segment prediction the truth, label, and the prediction, continues, int [B].
+    """
     # This is one mean over all targets; a mean of the means of batches would weight targets
     # differently, as batches have different numbers of them.
     sums, counts = [], []

@@ -81,7 +81,7 @@ class PretrainingRun(TrainingRun):
         # gradients would become 0.
         scale = optimizer.LossScale() if self.network.precision == "fp16" else None
         loss, gradients, kept = optimizer.loss_and_gradients(
-            self,
+            self.micro_batch_loss,
             batch,
             first_row=replica_index() * rows,
             micro_batches=micro_batches,
@@ -111,12 +111,12 @@ class PretrainingRun(TrainingRun):
         # Integers get the type that the device computes: int64, but on a TPU int32.
         features = ops.on_device(features)
         special_ids = [self.tokenizer.sep_id, self.tokenizer.cls_id]
+        # By default `objectives.sampled_targets`.
         targets = self.objective.targets(features, special_ids)
         batch = {**features, **targets}
         if not settings.mem_len:
             return batch, None
-        with parameters.model_scope():
-            memory = Memory(self.config, settings.mem_len, features["starts_stream"])
+        memory = Memory(self.config, settings.mem_len, features["starts_stream"])
         return {**batch, "memory": memory.value}, memory
 
     def micro_batch_loss(
@@ -189,6 +189,7 @@ class PretrainingRun(TrainingRun):
             with_segments=settings.next_segment_loss > 0,
         )
         with parameters.model_scope():
+            # Such as `objectives._permutation`.
             outputs, vectors = self.objective.predict(inputs)
             table, precision = outputs.embedding_table, str(run_config.precision)
             losses = heads.lm_loss(vectors, batch["ids"], table, precision)

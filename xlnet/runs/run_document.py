@@ -1,9 +1,9 @@
 """`run.json`, the one document of a model directory: the settings of the run, what the model is
 trained for, and digests of what it was trained on.
 
-A run writes it once its first checkpoint is restored or about to be saved, and `best/`, exports and
-converted models have it, too. `read` is the only reader and `write` the only writer. The format, by
-key, is in docs/reference/files.md.
+A run writes it before its first step, or after it has restored a checkpoint; `best/`, exports and
+converted models have it, too. `read` is the only reader and `write` the only writer. The format,
+by key, is in docs/reference/files.md.
 """
 
 from __future__ import annotations

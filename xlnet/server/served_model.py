@@ -122,7 +122,8 @@ class ServedModel:
     def _warm_up(self) -> None:
         """Answers a row of each signature, which builds all graphs, so that no request waits for
         them."""
-        # For `fill`: one piece fills a blank where pieces are words, two where they are characters.
+        # For `fill`: where the pieces of the vocabulary are characters, a blank after a space needs
+        # two of them, the mark of the space and a character.
         parameters = {"fill": {"most_pieces": 2}, "generate": {"max_tokens": 1}}
         for name, inputs in self.inputs.items():
             text = "a " + BLANK if name == "fill" else "a"
@@ -133,6 +134,7 @@ class ServedModel:
             (answer,) = self.run(call, [row])
             if isinstance(answer, UserError):
                 raise answer
+        # A copy of the language model's graph for each request that may keep tokens at once.
         if "generate" in self.inputs:
             self._model.language_model().prepare(limits.MAX_KEEPING_TOKENS)
 

@@ -177,7 +177,7 @@ class NetworkSettings(Settings, help_group=HelpGroup.ORIGINAL):
         return RunConfig(
             is_training=is_training,
             use_tpu=False,
-            traced_once=is_training,  # the training of this library meets its conditions
+            traced_once=is_training,  # `engine.estimator` meets its conditions
             **dataclasses.asdict(self),
             **more,
         )

@@ -251,7 +251,8 @@ class Task(TableReader):
         if self.label_shape:  # [B,L]: several labels may be right
             return {"is_label": values >= threshold, "probabilities": values}
         ids = tf.argmax(values, axis=1)
-        # As `Classification.decide` chooses one of two.
+        # As `decide`: of two labels the second one, if it reaches the threshold. At the default of
+        # 0.5 the more probable one is chosen, and if both have exactly 0.5, the first.
         if len(names) == 2 and threshold != THRESHOLD:
             ids = tf.cast(values[:, 1] >= threshold, tf.int64)
         return {"label": tf.gather(tf.constant(names), ids), "probabilities": values}

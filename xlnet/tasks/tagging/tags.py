@@ -83,7 +83,8 @@ class Tagging(Task):
         )
 
     def table(self, path: str) -> Records:
-        """(place, object) of each sentence, as `sentences.read` yields them."""
+        """(place, object) of each sentence: the place is FILE:LINE, the object a dict with words
+        or its text, and its tags or entities; or, if it cannot be read, the error, a str."""
         columns = self.columns
         of_flags = {"text_a_column": columns.text_a, "label_column": columns.label}
         for flag, names in of_flags.items():
@@ -98,12 +99,15 @@ class Tagging(Task):
 
     def _row_of_cells(self, cells: dict, id: Any, need_labels: bool) -> Row:
         """The row of an object; raises ValueError. id: the row's name."""
-        columns, tags = self.columns, None
+        columns = self.columns
+        tags: tuple[str, ...] | None
         words_key = sentences.key_of(columns.text_a, "text")
         sentence = sentences.sentence_of(cells, words_key)
+        # The labels of a text are entities; those of a list of words, whose `text` is "", tags.
         usual = "entities" if sentence.text else "tags"
         tags_key = sentences.key_of(columns.label, usual)
         try:
+            # The same sentence with its gold entities, and the tags of its words.
             sentence, tags = sentences.tagged(sentence, tags_key, self.options.scheme)
             # Before the train file is read, a task has no labels, and any tag may occur.
             known = self.labels or tags
