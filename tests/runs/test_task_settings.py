@@ -36,7 +36,7 @@ def settings_of(directory, **values):
 
 def resolve(settings, given):
     """The settings of a run on the model in its directory, if there is one."""
-    run = task_settings.read_model(settings.model_dir)
+    run = task_settings.finetuned_document(settings.model_dir)
     found, _, _ = task_settings.inherited_settings(
         settings, NetworkSettings(), OptimizationSettings(), given, run
     )
@@ -131,7 +131,7 @@ def test_best_alone_is_a_model_too(model, tmp_path):
     (tmp_path / "all").mkdir()
     model.rename(tmp_path / "all" / "best")
     assert resolve(*settings_of(tmp_path / "all")).max_seq_length == 256
-    assert task_settings.read_model(str(tmp_path)) is None
+    assert task_settings.finetuned_document(str(tmp_path)) is None
 
 
 @pytest.mark.parametrize(

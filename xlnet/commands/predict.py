@@ -110,12 +110,12 @@ def run(settings: FileSettings, **task_values: Any) -> None:
     """
     system.import_tensorflow()
     from xlnet.finetuning.fine_tune import fine_tune
-    from xlnet.runs.task_settings import group_of, read_model
+    from xlnet.runs.task_settings import finetuned_document, group_of
     from xlnet.tasks import known
 
     # The document of the model's run, None without one, names the task type, and each type is
     # trained by one program. `group` has the settings of the task in this program.
-    document = read_model(settings.model_dir)
+    document = finetuned_document(settings.model_dir)
     if document is None:
         found = f"no {RUN_NAME} with a task in {settings.model_dir}"
         raise wrong("model_dir", found, "a directory that a fine-tuning program wrote")

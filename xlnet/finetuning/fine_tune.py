@@ -10,7 +10,7 @@ from xlnet.engine import loop
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.finetuning.evaluate import Evaluator
 from xlnet.finetuning.resolve import make_records, resolve, training_run
-from xlnet.runs.task_settings import read_model
+from xlnet.runs.task_settings import finetuned_document
 from xlnet.settings.finetuning import FineTuningSettings, SpanSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import DeviceSettings, OptimizationSettings
@@ -42,7 +42,7 @@ def fine_tune(
     known.load_own_types(settings.own_module)
     if isinstance(settings, SpanSettings):
         # The document of the run that the training resumes, None without one.
-        resumed = read_model(settings.model_dir) if settings.do_train else None
+        resumed = finetuned_document(settings.model_dir) if settings.do_train else None
         # As in the original program, a file to predict is the dev file, too. A training that
         # resumes has the dev file that it began with.
         if settings.evaluates_predict_file and not resumed:
@@ -61,7 +61,7 @@ def fine_tune(
     if settings.do_eval:
         data.rows_to_evaluate()  # `data` keeps the rows for the evaluations
     to_predict = data.rows_to_predict() if settings.do_predict else {}  # by file
-    evaluator = Evaluator(run)
+    evaluator = Evaluator(run)  # with the graph; weights come when a checkpoint is used
     with contextlib.ExitStack() as stack:
         if settings.do_train:
             training = training_run(run, device)

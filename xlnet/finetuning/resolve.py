@@ -60,7 +60,7 @@ def resolve(
       UserError: something does not fit; nothing was written.
     """
     # The document of the model that is in `model_dir`, None without one.
-    trained = task_settings.read_model(settings.model_dir)
+    trained = task_settings.finetuned_document(settings.model_dir)
     settings, network, optimization = task_settings.inherited_settings(
         settings, network, optimization, given, trained
     )
@@ -99,7 +99,7 @@ def make_records(settings: SpanSettings) -> None:
     # A model is not needed. If there is one, the task is that which it was trained for.
     trained = None
     if settings.model_dir:
-        trained = task_settings.read_model(settings.model_dir)
+        trained = task_settings.finetuned_document(settings.model_dir)
     tuned = FineTunedTask(task_settings.task_of_run(settings, trained), settings)
     data = TaskData(tuned, tokenizer)
     rows = data.rows_to_train()

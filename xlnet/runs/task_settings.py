@@ -70,7 +70,7 @@ class FineTunedTask:
 # ---- which model is there
 
 
-def read_model(model_dir: str) -> RunDocument | None:
+def finetuned_document(model_dir: str) -> RunDocument | None:
     """The document of the fine-tuned model in a directory, or in its `best` if only that has
     weights; None without weights, or if they are not those of a fine-tuned model."""
     # A directory that was copied to predict may have `best` alone. A document without weights is
@@ -113,7 +113,7 @@ def inherited_settings(
       network: how the network is run.
       optimization: the length of the training, its learning rate and optimizer.
       given: names of the settings that the user gave, also those given as their default.
-      document: of the fine-tuned model in `model_dir`, by `read_model`; None if there is none.
+      document: what `finetuned_document` finds in `model_dir`.
 
     Raises:
       UserError: a given setting contradicts the model, without `allow_changes`.
@@ -204,8 +204,8 @@ def _check_program(
 
 
 def _check_directory(settings: TaskSettings) -> None:
-    """Raises UserError if the command cannot begin in `model_dir`, where `read_model` finds no
-    fine-tuned model:
+    """Raises UserError if the command cannot begin in `model_dir`, which has no fine-tuned model
+    (by `finetuned_document`):
 
     - the directory has weights of pretraining;
     - it has no weights, and the command does not train;

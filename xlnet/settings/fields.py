@@ -189,7 +189,7 @@ class Settings:
     """A group of settings: each subclass is a frozen dataclass, without a decorator of its own.
 
     Its fields are declared with `setting`, and its header may have two arguments, `help_group` and
-    `belongs_to`: those of the fields that do not name their own.
+    `belongs_to`: those of the fields that do not name their own; "run" if the class does not.
     """
 
     def __init_subclass__(
