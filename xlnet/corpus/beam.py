@@ -23,7 +23,7 @@ from xlnet.settings.data import CorpusSettings
 from xlnet.support import files
 from xlnet.support.errors import UserError, wrong
 
-_MOST_SHARES = 1024  # into which the chunks or streams of a step are divided
+_MOST_BUNDLES = 1024  # into which the chunks or streams of a step are divided
 _RESUME = "finished work is kept: run the same command again to resume"
 
 
@@ -65,32 +65,32 @@ def _in_pipeline(
     path = os.path.join(folder, description)
     files.remove_matching(folder, description + "-*")  # results of an earlier try
     _write(path, (work, parts))
-    num_shares = min(len(parts), _MOST_SHARES)
+    num_bundles = min(len(parts), _MOST_BUNDLES)
     try:
         with beam.Pipeline(options=options) as pipeline:  # runs as the block ends
-            shares = pipeline | beam.Create(range(num_shares))
-            _ = shares | description >> beam.Map(_do_share, path, num_shares)
+            bundles = pipeline | beam.Create(range(num_bundles))
+            _ = bundles | description >> beam.Map(_do_bundle, path, num_bundles)
     except Exception as e:
         raise _in_one_line(e) from e
     results = []
-    for share in range(num_shares):
+    for bundle in range(num_bundles):
         # A runner that loses its cluster may end without an error, as Dask's does.
-        if not files.exists(f"{path}-{share}"):
+        if not files.exists(f"{path}-{bundle}"):
             raise UserError(f"the pipeline ended before its work did; {_RESUME}")
-        results += _read(f"{path}-{share}")
+        results += _read(f"{path}-{bundle}")
     return results
 
 
-def _do_share(share: int, path: str, num_shares: int) -> None:
-    """Does the work of share number `share`, from 0, on a worker.
+def _do_bundle(bundle: int, path: str, num_bundles: int) -> None:
+    """Does the work of bundle number `bundle`, from 0, on a worker.
 
-    The file `path` has the work, a function, and all of its parts. The results of the share's parts
+    The file `path` has the work, a function, and all of its parts. The results of the bundle's parts
     go to a file of their own, as a list.
     """
     work, parts = _read(path)
-    begin = len(parts) * share // num_shares
-    end = len(parts) * (share + 1) // num_shares
-    _write(f"{path}-{share}", [work(part) for part in parts[begin:end]])
+    begin = len(parts) * bundle // num_bundles
+    end = len(parts) * (bundle + 1) // num_bundles
+    _write(f"{path}-{bundle}", [work(part) for part in parts[begin:end]])
 
 
 def _write(path: str, value: Any) -> None:

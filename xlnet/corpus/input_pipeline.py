@@ -168,8 +168,8 @@ def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
         round 0, streams 0 1 | 6 7:   steps 0, 1, 2 have sequences 0, 1, 2 of each
         round 1, streams 2 3 | 4 5:   steps 3, 4, 5 have sequences 0, 1, 2 of each
 
-    Rows 0 and 1 of the batch read the first half of the text, 2 and 3 the second. Row b of a step
-    continues row b of the step before; where a round begins its memory is zeroed.
+    Batch elements 0 and 1 read the first half of the text, 2 and 3 the second. Element b of a step
+    continues element b of the step before; where a round begins its memory is zeroed.
     """
     # Streams follow the order of the text. They are divided into stretches of neighbours, and a
     # round takes the next streams of each stretch, so that every step has sequences from all over
@@ -179,15 +179,15 @@ def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
     # [B/together,rounds,together]
     stretches = np.arange(num_streams).reshape(batch_size // together, -1, together)
     # Stretch number s is rolled by s rounds. Without this an odd batch would read all stretches
-    # forward in one round and backward in the next; with it neighbouring rows have different
-    # directions. In other batches it only changes in which round a stream is read.
+    # forward in one round and backward in the next; with it neighbouring elements have
+    # different directions. In other batches it only changes in which round a stream is read.
     rolled = [np.roll(stretch, s, axis=0) for s, stretch in enumerate(stretches)]
     return np.stack(rolled, axis=1).reshape(-1, batch_size)
 
 
 def for_replicas(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
     """Cuts each batch of a host into equal ones of its `replicas`, in order: replica r takes the
-    batches r, r + replicas, ... of the result. So row b of each batch goes to the same replica and
+    batches r, r + replicas, ... of the result. So batch element b always goes to the same replica and
     position, as the memories of pretraining need."""
     if replicas == 1:
         return dataset

@@ -22,7 +22,7 @@ _REMEDY = "regenerate the records"
 class Manifest:
     """Describes a directory of pretraining records: the content of its `manifest.json`.
 
-    Names in the file that end in `windows` count sequences.
+    Names in the file with `windows` count sequences.
     """
 
     vocab_size: int

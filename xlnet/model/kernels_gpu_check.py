@@ -19,7 +19,8 @@ from xlnet.model.kernels import Dropout, Mask, Stream, Weights, additive_mask
 from xlnet.settings.network import DTYPES
 from xlnet.support.errors import wrong
 
-# B, N, Q, M, P: several blocks (`kernels_gpu.BLOCK`) of queries and of keys, the last incomplete.
+# B, N, Q, M, P: several blocks (`kernels_gpu.BLOCK`) of positions and of keys, the last incomplete,
+# and one of targets.
 _BATCH, _HEADS, _LENGTH, _MEMORY, _TARGETS = 2, 2, 96, 64, 24
 MOST_DIFFERENCE = 0.03  # of the norm of a result; bfloat16 alone makes 0.005 to 0.01
 

@@ -100,6 +100,8 @@ def resolve(
         text=run_document.text_of(tokenizer),
         digests=digests,
     )
+    if not objective.samples_targets:  # nothing reads those that are sampled
+        settings = dataclasses.replace(settings, num_predict=1)
     settings = choose_sampling(settings, manifest.seq_len, manifest.reuse_len)
 
     # Do the records fit the devices, the initial weights the network, and this run the one that it
@@ -381,7 +383,7 @@ def choose_fused_attention(
     is_wanted = requested
     if requested is None:
         is_single = run_devices.replicas == 1
-        # Triton is in no requirement of this library.
+        # Triton is in the extra `gpu` alone.
         is_wanted = capability == _TRIED and is_single and bool(find_spec("triton"))
     if not is_wanted:
         return None
