@@ -183,6 +183,3 @@ def test_predictions_that_are_no_numbers(tasks, tmp_path):
     for f1, count in ((0.9, 1), (0.0, 2)):
         lines = verdict(seen._replace(result={"f1": f1}))
         assert lines[0] == f"dev: f1 {f1:.4f}" and len(lines) == count
-    # Of a metric whose lower value is the better one nothing says that it is bad.
-    task = dataclasses.replace(task, own_metrics={"f1": "own.py:f1:min"})
-    assert verdict(seen._replace(task=task, result={"f1": 9.0})) == ["dev: f1 9.0000"]

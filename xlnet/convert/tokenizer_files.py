@@ -176,8 +176,8 @@ def _normalizers(
 
 def write_fast_tokenizer(path: str, tokenizer: Tokenizer) -> None:
     """Writes the `tokenizer.json` of a vocabulary, with which that library's fast tokenizers cut
-    text into the pieces of `tokenizer`, with the exceptions in docs/how_to/convert.md. One is that
-    special tokens are found in text there, and not here.
+    text into the pieces of `tokenizer`, with the exceptions in docs/how_to/convert.md, and but for
+    special tokens: these are found in text there, and not here.
 
     User-defined pieces are ordinary ones with the best score, not added tokens, as no other piece
     has their characters.

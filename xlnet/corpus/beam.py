@@ -84,8 +84,8 @@ def _in_pipeline(
 def _do_bundle(bundle: int, path: str, num_bundles: int) -> None:
     """Does the work of bundle number `bundle`, from 0, on a worker.
 
-    The file `path` has the work, a function, and all of its parts. The results of the bundle's parts
-    go to a file of their own, as a list.
+    The file `path` has the work, a function, and all of its parts. The results of the bundle's
+    parts go to a file of their own, as a list.
     """
     work, parts = _read(path)
     begin = len(parts) * bundle // num_bundles

@@ -187,8 +187,8 @@ def rounds(num_streams: int, batch_size: int, directions: int) -> np.ndarray:
 
 def for_replicas(dataset: tf.data.Dataset, replicas: int) -> tf.data.Dataset:
     """Cuts each batch of a host into equal ones of its `replicas`, in order: replica r takes the
-    batches r, r + replicas, ... of the result. So batch element b always goes to the same replica and
-    position, as the memories of pretraining need."""
+    batches r, r + replicas, ... of the result. So batch element b always goes to the same replica
+    and position, as the memories of pretraining need."""
     if replicas == 1:
         return dataset
     replica_batch_size = dataset.element_spec["input_ids"].shape[0] // replicas

@@ -31,9 +31,8 @@ LONGEST_LINE = 1 << 20
 LONGEST_RECORD = 1 << 24  # [bytes] a line of .jsonl is a document: long novels fit
 HASHED_LENGTH = 1 << 23  # [characters] of a document that decide whether it is held out
 OTHER_PART = "documents of the other part (split)"  # why documents are left out
-END_OF_TEXT = (
-    "<|endoftext|>"  # a line that separates documents in files of other programs
-)
+# A line that separates documents in files of other programs.
+END_OF_TEXT = "<|endoftext|>"
 _BLOCK = 1 << 16  # [bytes] read at once
 _ROWS = 32  # of Parquet, decoded at once
 _FORMS = {

@@ -173,7 +173,7 @@ class FineTuningRun(TaskRun, TrainingRun):
         if task.files.dev_share:
             count = len(data.rows_of_split("dev", need_labels=True)["dev"])
             held_out = f"; {count:,} more of the file held out as dev"
-        labels = "none"
+        labels = "none" if task.label_shape is None else "scores"
         if task.labels:
             labels = task.counts_in_words(data.rows_of_train_file())
         epochs = (
@@ -212,9 +212,8 @@ def frozen(count: int) -> Callable[..., Any]:
 
     def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         layer = layer_of(name)  # the lowest one is 0
-        if (
-            layer is None
-        ):  # an embedding, a variable of all layers, or of the output layer
+        if layer is None:
+            # an embedding, a variable of all layers, or of the output layer
             is_frozen = bool(re.search(outside_layers, name))
         else:
             is_frozen = layer < count

@@ -24,9 +24,8 @@ _SAMPLES = 100  # of the rows, for an interval
 _MOVED = 0.95  # of the loss at the start: above it, training has hardly moved the loss
 _ROSE = 0.3  # of the loss at the start: a rise by more is a divergence
 _TOLD_APART = 0.6  # of the AUC: above it, the labels are learned
-_RARE = (
-    0.1  # labels are rare that each fewer of the rows have, on average over the labels
-)
+# Labels are rare if, on average over them, fewer than this fraction of the rows has a label.
+_RARE = 0.1
 _LABELS_NAMED = 5
 _KNOWS_LANGUAGE = 256  # the width of the smallest published pretrained networks
 
@@ -122,8 +121,8 @@ def _metric(evidence: Evidence) -> tuple[str, bool]:
         line += f" ({low:.2f} to {high:.2f}, at 95 % with {len(rows):,} rows)"
     if not math.isnan(reference):
         line += f", of the constant answer {reference:.4f}"
-    if task.lower_is_better:  # without a constant answer nothing says that it is bad
-        return line, math.isnan(reference) or high < reference
+    if task.lower_is_better:
+        return line, high < reference
     # A correlation, or an F1 of entities, has no constant answer: 0 is that of a useless model.
     if math.isnan(reference):
         reference = 0.0
@@ -195,7 +194,7 @@ def _of_the_loss(evidence: Evidence, is_better: bool) -> str:
         change = (
             f"the training loss, {last:.4f}, is as if no text was read ({constant:.4f})"
         )
-    # The remedy is the usual learning rate, or, if it is not much lower, three times the steps.
+    # The remedy: the usual learning rate, if the peak was below half of it; else more steps.
     usual = default_rate(evidence.width, evidence.is_pretrained)
     if peak < usual / 2:
         return f"{change}: too low a rate; --learning_rate={usual:g}"

@@ -19,7 +19,12 @@ from typing import Any, TypeVar, cast
 import xlnet
 from xlnet.corpus.tokenizer import SPIECE_NAME, Tokenizer
 from xlnet.settings.fields import Settings, check_value
-from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
+from xlnet.settings.finetuning import (
+    ClassifierSettings,
+    SpanSettings,
+    TaggerSettings,
+    names_in,
+)
 from xlnet.settings.network import (
     ARCHITECTURE_KEYS,
     CONFIG_NAME,
@@ -206,7 +211,7 @@ def to_share(document: RunDocument) -> RunDocument:
         if name in of_model:
             resolved[name] = value
     if resolved.get("metric"):  # some with commas between, perhaps FILE.py:FUNCTION
-        metrics = resolved["metric"].split(",")
+        metrics = names_in(resolved["metric"])
         resolved["metric"] = ",".join(map(os.path.basename, metrics))
     return dataclasses.replace(document, resolved=resolved)
 

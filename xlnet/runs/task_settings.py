@@ -207,7 +207,7 @@ def _check_directory(settings: TaskSettings) -> None:
     """Raises UserError if the command cannot begin in `model_dir`, which has no fine-tuned model
     (by `finetuned_document`):
 
-    - the directory has weights of pretraining;
+    - the directory has weights of pretraining, unless they are converted and it does not train;
     - it has no weights, and the command does not train;
     - it has no weights, and `init_checkpoint` does not exist, or is not given although the
       directory has released weights.
