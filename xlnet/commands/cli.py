@@ -63,7 +63,7 @@ class CommandLine:
     Attributes:
       settings: an object of each group, in the order of the groups of `command`.
       given: the names of the flags on the command line or in the preset.
-      is_for_tpu: whether `--use_tpu` is on, also in a program where it has no effect.
+      is_for_tpu: whether `--use_tpu` is on, also where it is no setting: fine-tuning reads it here.
     """
 
     settings: Sequence[Any]

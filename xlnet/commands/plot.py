@@ -74,7 +74,7 @@ def attention(model_settings: LoadSettings, settings: PlottedSettings) -> None:
         if settings.layers:
             layers = []
             for word in map(str.strip, settings.layers.split(",")):
-                # A word that is no number is left to the error of `model.attention`.
+                # A word that is not a number is left to the error of `model.attention`.
                 layers.append(int(word) if word.isdecimal() else word)
         result = model.attention(
             settings.text,

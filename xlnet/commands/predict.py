@@ -113,8 +113,8 @@ def run(settings: FileSettings, **task_values: Any) -> None:
     from xlnet.runs.task_settings import finetuned_document, group_of
     from xlnet.tasks import known
 
-    # The document of the model's run, None without one, names the task type, and each type is
-    # trained by one program. `group` has the settings of the task in this program.
+    # The document of the model, None if there is no fine-tuned one with weights, names the task
+    # type, and each type is trained by one program. `group` has the settings of this program.
     document = finetuned_document(settings.model_dir)
     if document is None:
         found = f"no {RUN_NAME} with a task in {settings.model_dir}"

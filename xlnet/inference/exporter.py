@@ -36,7 +36,7 @@ from xlnet.tasks.contract import Task
 
 _log = logging.getLogger(__name__)
 
-_EXTRA = "assets.extra"  # files beside the graph, which TensorFlow Serving ignores
+_EXTRA = "assets.extra"  # files next to the graph, which TensorFlow Serving ignores
 # A code point for private use, which replaces code points that are not characters (U+FFFE) and
 # bytes that are not UTF-8: no vocabulary knows either.
 _NO_CHARACTER = 0xE000
@@ -242,7 +242,7 @@ class GraphEncoder:
             instead = "serve the model directory, or take the signature ids"
             found = self._layout.long_document
             raise wrong("long_document", found, expected, instead)
-        # The first ids of each text, as many as fit beside <cls> and a <sep> behind each text.
+        # The first ids of each text, as many as fit with <cls> and a <sep> after each text.
         budget = self._layout.max_seq_length - 1 - len(texts)
         trimmer = self._text.RoundRobinTrimmer(budget)
         ids_of_texts = trimmer.trim([self.ids(text) for text in texts])

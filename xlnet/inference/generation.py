@@ -335,8 +335,8 @@ class _Search:
         if self._beams == 1:
             logs = log_probabilities[0].astype(float)
             numbers = [0]  # of the texts in `before`
-            place = before[0].tokens  # of the new token in the text, from 0 on
-            ids = [sample(logs, self._settings, self._seed, place)]
+            position = before[0].tokens  # of the new token in the text, from 0 on
+            ids = [sample(logs, self._settings, self._seed, position)]
         else:
             sums = np.array([text.log_probability for text in before])  # [b]
             scores = sums[:, None] + log_probabilities  # [b,V]

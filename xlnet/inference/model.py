@@ -191,7 +191,7 @@ class Model(RestoredModel):
           (2, 768)
         """
         results = self._call("vectors", texts, layer=layer, pooling=pooling)
-        # One text is no list; an empty list, and arrays of different T, cannot be stacked.
+        # One text is not a list; an empty list, and arrays of different T, cannot be stacked.
         if not isinstance(results, list) or not results or pooling == "none":
             return results
         return np.stack(results)

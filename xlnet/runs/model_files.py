@@ -52,7 +52,7 @@ class LoadedModel:
 
     @property
     def attn_type(self) -> str:
-        """Which tokens a token sees, as in training: "uni", only earlier tokens, if the objective is
+        """Which tokens a token sees, as in training: "uni", only earlier ones, if the objective is
         causal; else "bi", also later ones."""
         return "uni" if self.objective == "causal" else "bi"
 

@@ -1,9 +1,9 @@
 """The model of a model directory behind the server: its signatures, instances from and to JSON.
 
-A fine-tuned model has `text`, what it was trained for, and `explain`, how much each word counts for
-it; a pretrained one has `fill`, `factorize`, `generate` and `attention`; both have `vectors`. A row
-is an instance of a request once it is checked: texts, or a list of texts (choices), by the names of
-the signature's inputs.
+A fine-tuned model has `text`, what it was trained for, and, if that is to classify, score or rank,
+`explain`, how much each word counts; a pretrained one has `generate` and `attention`, with a query
+stream also `fill` and `factorize`; both have `vectors`. A row is an instance of a request once it
+is checked: texts, or a list of texts (choices), by the names of the signature's inputs.
 """
 
 from __future__ import annotations
@@ -74,8 +74,9 @@ class Answer(NamedTuple):
       tokens: the number of tokens of the row's texts, without special ones.
       tokens_read: how many of them the network reads; the others are cut.
       unknown_tokens: how many of `tokens` are not in the vocabulary.
-      characters_unknown: [start, end] of each unknown token in its text, by the name of the text;
-        None: there are none, or the task replaces parts of the texts, so that positions differ.
+      characters_unknown: [start, end] of each unknown token in its text, by the name of the text,
+        but for texts of a list, such as choices; None: there are none, or the task replaces parts
+        of the texts, so that positions differ.
     """
 
     prediction: Any
@@ -260,7 +261,7 @@ class ServedModel:
         """`unknown_tokens` and `characters_unknown` of the `Answer` to a row."""
         tuned, tokenizer = self._model.loaded.tuned, self._model.tokenizer
         published = self._model.published
-        # Blanks are no tokens. As many spaces leave the positions of the other characters.
+        # Blanks are not tokens. As many spaces leave the positions of the other characters.
         if call.signature == "fill":
             text = BLANKS.sub(lambda blank: " " * len(blank[0]), row["text"])
             row = {"text": text}

@@ -426,7 +426,7 @@ def local(path: str) -> str:
 
 
 def remove(paths: Iterable[str]) -> None:
-    """Removes local or remote files. A file that does not exist is no error."""
+    """Removes local or remote files. A file that does not exist is not an error."""
     for path in paths:
         with contextlib.suppress(FileNotFoundError):
             if not is_remote(path):

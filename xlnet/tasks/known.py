@@ -323,8 +323,8 @@ def _own_files(settings: Any) -> dict[str, Any]:
     """The file of each split of own files, in `data_dir`.
 
     If `data_dir` is a file: its absolute path. A run that trains has it as train alone, of which
-    dev is held out unless --dev_file names it. Other runs have it as train, test and dev, each of which is all of its rows;
-    with `dev_share` dev is not listed, as it is a part of train.
+    dev is held out unless --dev_file names it. Other runs have it as train, test and dev, each of
+    which is all of its rows; with `dev_share` dev is not listed, as it is a part of train.
 
     If it is a directory: the names of its files that have a part such as "train"; train.csv and
     test.csv where there is none.
