@@ -310,7 +310,7 @@ def test_probabilities_of_large_scores_lose_no_digits(graph, largest):
 def test_the_form_of_attention(graph, settings, form):
     """Fused attention is in a function that XLA compiles, for masks by ranks and segments; a
     network that is built for its variables alone has no operation without a kernel."""
-    run = context(2, 4, **settings).run
+    run = context(2, 4, **settings).run_config
     others = form if form != "fused" else "tuned"
     by_ranks = Mask(tf.zeros([1, 8], tf.int32), tf.zeros([1, 8], tf.int32))
     assert modeling.attention_form(run, by_ranks, True) == others

@@ -110,10 +110,8 @@ def generate(
         if inputs.output:
             # The model reads one of two equal iterators; the other one names each text's prompt.
             asked, shown = itertools.tee(prompts)
-            generated = zip(shown, model.pipe(asked, "generate", **vars(settings)))
-            objects = (
-                {"prompt": prompt, **result._asdict()} for prompt, result in generated
-            )
+            pairs = zip(shown, model.pipe(asked, "generate", **vars(settings)))
+            objects = ({"prompt": prompt, **text._asdict()} for prompt, text in pairs)
             write_json_lines(inputs.output, objects)
             return
         for prompt in prompts:

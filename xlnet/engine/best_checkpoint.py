@@ -61,9 +61,10 @@ class BestCheckpoint:
     def go_back_to(self, step: int) -> bool:
         """Drops the evaluations after `step`, from which the run resumes; returns whether `step`
         itself was evaluated."""
-        earlier = [
-            evaluation for evaluation in self.evaluations if evaluation["step"] <= step
-        ]
+        earlier = []
+        for evaluation in self.evaluations:
+            if evaluation["step"] <= step:
+                earlier.append(evaluation)
         self.evaluations = earlier
         return any(evaluation["step"] == step for evaluation in earlier)
 
@@ -80,11 +81,10 @@ class BestCheckpoint:
             return
         shutil.rmtree(directory)
         prefix_of = dict(checkpoint.all_prefixes(self._model_dir))  # by step
-        candidates = [
-            evaluation
-            for evaluation in self.evaluations
-            if evaluation["step"] in prefix_of
-        ]
+        candidates = []
+        for evaluation in self.evaluations:
+            if evaluation["step"] in prefix_of:
+                candidates.append(evaluation)
         best = best_evaluation(candidates, self.metric, self._lower_is_better)
         if best:
             export(prefix_of[best["step"]], directory)
@@ -119,12 +119,8 @@ class BestCheckpoint:
         best = self.best()
         if not self.patience or not best:
             return False
-        later = [
-            evaluation
-            for evaluation in self.evaluations
-            if evaluation["step"] > best["step"]
-        ]
-        return len(later) >= self.patience
+        steps = [evaluation["step"] for evaluation in self.evaluations]
+        return sum(step > best["step"] for step in steps) >= self.patience
 
 
 def best_evaluation(

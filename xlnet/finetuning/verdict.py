@@ -285,10 +285,10 @@ def _never_predicted(evidence: Evidence) -> str:
 def _overfitted(evidence: Evidence, is_better: bool) -> str:
     """The loss of the evaluations while training rose by a fifth or more from its lowest value,
     and the training loss fell to at most half of this risen loss, and of its own first value."""
-    # Those whose loss is known and finite.
-    evaluations = [
-        one for one in evidence.evaluations if math.isfinite(one.get("loss", math.inf))
-    ]
+    evaluations = []  # those whose loss is known and finite
+    for evaluation in evidence.evaluations:
+        if math.isfinite(evaluation.get("loss", math.inf)):
+            evaluations.append(evaluation)
     if not evidence.curve or not evaluations:
         return ""
     lowest = min(evaluations, key=lambda one: one["loss"])
