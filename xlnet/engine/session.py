@@ -38,9 +38,9 @@ class Subgraph:
     def outputs(self, features: Mapping[str, Any]) -> Arrays:
         """All results for a batch, arrays by name. features: the inputs, arrays by name; others
         are ignored."""
-        return dict(zip(self.results, self(self.results, features)))
+        return dict(zip(self.results, self.compute(self.results, features)))
 
-    def __call__(self, names: Iterable[str], features: Mapping[str, Any]) -> list:
+    def compute(self, names: Iterable[str], features: Mapping[str, Any]) -> list:
         """Computes some results for a batch; returns arrays in the order of `names`.
 
         Args:
@@ -48,10 +48,12 @@ class Subgraph:
           features: arrays by name; those that are not inputs are ignored. An input may be missing
             if the results do not depend on it.
         """
-        return self.restored.call(lambda: self.run(names, features))
+        return self.restored.call(lambda: self.compute_at_once(names, features))
 
-    def run(self, names: Iterable[str], features: Mapping[str, Any]) -> list:
-        """As `__call__`, but without `RestoredSession.call`: on a server this does not wait until
+    def compute_at_once(
+        self, names: Iterable[str], features: Mapping[str, Any]
+    ) -> list:
+        """As `compute`, but without `RestoredSession.call`: on a server this does not wait until
         the caller has its turn. For what takes hardly any time."""
         wanted = [self.results[name] for name in names]
         feeds = {}

@@ -108,10 +108,10 @@ class LanguageModel:
                 reading.keep([0] * texts)  # the first text, still empty, so many times
             yield reading
         finally:
-            # `run` does not wait for a turn: the memory is freed even if nobody waits for the
+            # This does not wait for a turn: the memory is freed even if nobody waits for the
             # result any more. RuntimeError: the model is closed, so the memory is freed already.
             with suppress(RuntimeError):
-                subgraph.run(["clear"], {"size": 1})
+                subgraph.compute_at_once(["clear"], {"size": 1})
             self._free_copies.append(subgraph)
 
 
@@ -135,7 +135,9 @@ class Reading:
         self._slot_positions = np.full(size, _EMPTY)  # [S], of the slots' tokens
         self._slot_is_padding = np.zeros((1, size), bool)  # [B,S]
         self._num_read = 0  # tokens of each text
-        self._subgraph(["clear"], {"size": size})  # makes the slots, of one text
+        self._subgraph.compute(
+            ["clear"], {"size": size}
+        )  # makes the slots, of one text
 
     def read(
         self,
@@ -197,7 +199,7 @@ class Reading:
 
         # A causal network predicts at its last token, another one at the blanks, the last rows.
         first_predicting = num_tokens - 1 if is_causal else num_tokens
-        log_probabilities, *attention = self._subgraph(
+        log_probabilities, *attention = self._subgraph.compute(
             ["log_probabilities", *[f"attention/{layer}" for layer in layers]],
             {
                 "ids": ids,
@@ -217,5 +219,5 @@ class Reading:
     def keep(self, parents: Sequence[int]) -> None:
         """Continues with other texts: the new text b has the tokens of the text `parents[b]`, a
         number below B. A number that occurs twice gives two texts, one that is missing none."""
-        self._subgraph(["select"], {"parents": parents})
+        self._subgraph.compute(["select"], {"parents": parents})
         self._slot_is_padding = self._slot_is_padding[list(parents)]

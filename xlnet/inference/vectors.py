@@ -92,7 +92,7 @@ class Vectors(Method):
             self._model.batch_size,
             self._model.most_tokens,
         ):
-            (outputs,) = self._subgraph([self._layer], batch)  # [B,T,D]
+            (outputs,) = self._subgraph.compute([self._layer], batch)  # [B,T,D]
             for number, states, padding in zip(
                 batch["index"], outputs, batch["input_mask"]
             ):
