@@ -266,7 +266,8 @@ def test_an_own_metric_has_a_direction_and_a_short_name(tmp_path, registry):
     make_files(tmp_path)
     path = tmp_path / "mine.py"
     path.write_text(
-        "def cost(labels, decisions):\n    return (labels != decisions).mean() + 1\n"
+        "def cost(labels, decisions, values, /):\n"
+        "    return (labels != decisions).mean() + 1\n"
     )
     done = train(tmp_path, "--do_eval", metric=f"{path}:cost:min")
     assert re.search("^eval custom dev .*  cost 1[.]", done.stdout, re.MULTILINE)

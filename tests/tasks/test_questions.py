@@ -140,6 +140,14 @@ def test_a_file_to_be_predicted_is_evaluated_too(flags, is_evaluated):
     assert settings.evaluates_predict_file is is_evaluated
 
 
+def test_an_answer_has_two_columns_at_most():
+    settings = SpanSettings(
+        data_dir=".", model_dir="m", label_column="answer,start,end"
+    )
+    with pytest.raises(UserError, match="label_column: found more than two columns"):
+        known.resolve_task(settings)
+
+
 def test_places_of_answers(caplog):
     for answer, place in (
         (("The dog", 13), (13, 20)),

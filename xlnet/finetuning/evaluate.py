@@ -68,6 +68,8 @@ class Evaluator:
         self._predicted: list[_Predicted] = []
         # (split, step) of the evaluations that are logged.
         self._reported: set[tuple[str, int]] = set()
+        # The texts of rows whose cut is noted.
+        self._noted: list[list] = []
         default_directory = os.path.join(settings.model_dir, RESULTS)
         self._directory = settings.predict_dir or default_directory
         # The threshold of the flag or of the model, or else the usual one. If neither has one, a
@@ -274,9 +276,9 @@ class Evaluator:
         with progress(f"{self._task.name} {name}", len(rows), " rows") as advance:
             predictions, counts = self._predictor.predict(rows, advance)
         num_cut = int(counts.is_cut.sum())
-        # The same rows are cut for each checkpoint: it is noted with the first evaluation.
-        is_noted = any(name == split for split, _ in self._reported)
-        if num_cut and not is_noted:
+        # The same rows are cut for each checkpoint: that is noted once.
+        if num_cut and texts not in self._noted:
+            self._noted.append(texts)
             _log.warning("note: %d of %d rows: %s", num_cut, len(rows), CUT_WORDS)
         self._predicted.append(_Predicted(step, texts, predictions))
         return predictions

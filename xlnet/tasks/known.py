@@ -289,6 +289,9 @@ def _own_task(settings: Any, stored: dict) -> Task:
     if len(columns.label) > 1 and is_classify and not settings.multi_label:
         expected = "one; several are for --multi_label"
         raise wrong("label_column", "several columns", expected)
+    if len(columns.label) > 2 and its_type is Spans:
+        expected = "the answer, or the answer and its start"
+        raise wrong("label_column", "more than two columns", expected)
     if columns.query and not columns.text_b:
         expected = "the column of the documents"
         raise wrong("query_id_column", "no --text_b_column", expected)

@@ -149,7 +149,8 @@ def load_metric(name: str) -> Metric:
         raise wrong("metric", found, "file.py:function or module:function") from None
     required = 0  # the number of parameters that must be given, by position
     for parameter in signature.parameters.values():
-        is_positional = parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        kinds = parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD
+        is_positional = parameter.kind in kinds
         required += is_positional and parameter.default is parameter.empty
 
     def metric(labels: np.ndarray, decisions: np.ndarray, values: np.ndarray) -> float:
