@@ -223,6 +223,21 @@ def test_names_of_the_validation_file(tmp_path, name):
         assert known._own_files(tasks.settings(tmp_path, group))["dev"] == name
 
 
+@pytest.mark.parametrize(
+    "names, flag",
+    [
+        (("train.csv", "a.train"), "--train_file"),
+        (("a.test", "b.test"), "--predict_file"),
+    ],
+)
+def test_two_files_of_a_split_are_refused(tmp_path, names, flag):
+    make(tmp_path, *names)
+    with pytest.raises(
+        UserError, match=f"found .* and .*, expected one of them; {flag}"
+    ):
+        resolve(tmp_path)
+
+
 def test_a_missing_file_lists_the_names_that_are_read(tmp_path):
     make(tmp_path, "development.csv")
     with pytest.raises(UserError, match="no such file: .*train.csv.*--train_file"):

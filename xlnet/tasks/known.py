@@ -351,7 +351,7 @@ def _own_files(settings: Any) -> dict[str, Any]:
             split = _SPLIT_OF[part]
             if file_of.setdefault(split, name) != name:
                 where, both = f"data_dir: {data_dir}", f"{file_of[split]} and {name}"
-                raise wrong(where, both, "one of them", f"--{split}_file")
+                raise wrong(where, both, "one of them", forms.flag_of(split))
     # An error shows these names where a file is missing. A missing dev is held out of train.
     return {"train": "train.csv", "test": "test.csv", **file_of}
 

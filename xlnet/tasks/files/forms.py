@@ -433,9 +433,15 @@ def require_file(data_dir: str, names: str | Sequence[str], split: str) -> str:
     if all(map(os.path.exists, each_path(path))):
         return path
     expected = names if isinstance(names, str) else " or ".join(names)
-    flag = f"--{split.partition('_')[0]}_file"  # parts of a split have one flag
     found = f"no such file: {path}"
-    raise wrong("data_dir", found, f"split {split} as {expected}", flag)
+    raise wrong("data_dir", found, f"split {split} as {expected}", flag_of(split))
+
+
+def flag_of(split: str) -> str:
+    """The flag that names a file in place of that of a split: of test, which has no labels,
+    --predict_file. Parts of a split, such as dev_matched, have one flag."""
+    name = split.partition("_")[0]
+    return "--predict_file" if name == "test" else f"--{name}_file"
 
 
 def find_file(data_dir: str, names: str | Sequence[str]) -> str:
