@@ -1,12 +1,7 @@
 """Pretraining batches: rows, steps and epochs of the same records agree with each other."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
-from helpers.paths import ROOT
 
 from xlnet.corpus import input_pipeline
 from xlnet.corpus.manifest import Manifest
@@ -113,20 +108,3 @@ def test_each_round_is_of_the_whole_text_and_both_directions(
         assert (streams // distance == np.arange(batch) // together).all()
         backward = (streams % directions).sum()
         assert batch == 1 or abs(backward - batch * (directions - 1) / 2) < 1
-
-
-@pytest.mark.slow
-def test_the_interpreter_exits_while_batches_are_read(place):
-    """Also where Python drew ahead: a thread that calls it then never returns."""
-    program = (
-        "import pathlib, test_input_pipeline as test\n"
-        f"reader = test.Reader(pathlib.Path({str(place / 'train')!r}))\n"
-        "batches = iter(reader.dataset())\nnext(batches)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=os.path.dirname(__file__),
-        timeout=100,
-        env=dict(os.environ, PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}"),
-    )
-    assert done.returncode == 0
