@@ -205,10 +205,7 @@ class Predictor:
             block = rows[begin : begin + block_size]
             records, windows, counts = task.encode(block, self._tokenizer, layout)
             counts_of_blocks.append((windows, *counts))
-            # A row counts as done when its first record is.
             first_records = np.cumsum(windows) - windows  # [rows]
-            records["is_first"] = np.zeros(windows.sum(), np.int32)
-            records["is_first"][first_records] = 1
             batches = batches_by_length(
                 records,
                 layout.max_seq_length,
@@ -219,8 +216,9 @@ class Predictor:
             of_batches = []
             for batch, outputs in in_parallel(self._copies, batches):
                 of_batches.append({**outputs, "index": batch["index"]})
+                # A row counts as done when its first record is.
                 if advance:
-                    advance(int(batch["is_first"].sum()))
+                    advance(int(np.isin(batch["index"], first_records).sum()))
             outputs_of_blocks.append(in_order(of_batches))
         of_records = joined(outputs_of_blocks)  # [m,...]
         windows, read, total = np.concatenate(counts_of_blocks, axis=1)
