@@ -12,7 +12,6 @@ P target positions, T query positions of a stream (Q or P), R = K + Q relative d
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
@@ -495,12 +494,8 @@ def transformer_xl(
       first_row: an int or a scalar, the index of batch element 0 in the global batch, so that a
         micro-batch has the dropout masks of its part. None: batch elements have no index.
     """
-    # The device is determined here: the function that builds a layer does not see the device scope
-    # of its caller.
-    run_config = dataclasses.replace(
-        run_config, device=run_config.device or ops.device_here()
-    )
     net = LayerContext(config, run_config, seed, first_row)
+    run_config = net.run_config  # with the device
     with tf.variable_scope("transformer"):
         _, length = shape_of(input_ids)
         memory_length = shape_of(mems[0])[1] if mems else 0

@@ -6,6 +6,7 @@ Shape letters: B batch, N heads, H d_head, D d_model.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import zlib
 from collections.abc import Callable, Sequence
@@ -67,7 +68,7 @@ class LayerContext:
 
     Args:
       config: the architecture.
-      run_config: how the network is run.
+      run_config: how the network is run. As an attribute, its device is not None.
       seed: of all dropout, uint64 [1] or two 32-bit halves, see `stateless_random`; None: there is
         none.
       first_row: the index of batch element 0 in the global batch, on which dropout masks depend;
@@ -85,13 +86,15 @@ class LayerContext:
     ):
         """The arguments are those of the class."""
         self.config = config
-        self.run_config = run_config
+        # The device is determined here: a function that builds a layer does not see the device
+        # scope of its caller.
+        device = run_config.device or ops.device_here()
+        self.run_config = dataclasses.replace(run_config, device=device)
         self.seed = seed
         self.first_row = first_row
         # Matmuls are in this type; weights, softmax, layer norm and loss are float32.
         self.dtype = tf.as_dtype(DTYPES[precision or str(run_config.precision)])
         # How elementwise work enters the graph, by the device.
-        device = run_config.device or ops.device_here()
         self.elementwise_form = kernels_tuned.form_of(
             device, run_config.is_training, config.d_inner
         )
