@@ -23,7 +23,6 @@ data vocabulary | data_vocabulary:run | train a SentencePiece vocabulary
 data make | data:make | turn text into records
 data beam | data:beam | turn text into records with Apache Beam
 data merge | data:merge | merge the records of several machines
-data inspect | data_inspect:inspect | show records as text and counts
 data verify | data:verify | compare records with their checksums
 
 Training
@@ -44,7 +43,7 @@ export | exchange:export | write a SavedModel
 convert | exchange:convert | convert from and to Hugging Face
 
 Plots
-plot masks | data_inspect:masks | attention masks of both streams
+plot masks | plot:masks | attention masks of both streams
 plot curves | plot:curves | learning curves of one or several runs
 plot attention | plot:attention | attention of a network in a text
 

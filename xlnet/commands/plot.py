@@ -1,13 +1,17 @@
-"""Figures: xlnet plot curves and attention; `data_inspect` has the masks."""
+"""Figures: xlnet plot masks, curves and attention."""
 
+import dataclasses
 from typing import Any, Optional
 
 from xlnet.commands import cli
 from xlnet.inference.load import open_model
 from xlnet.inference.settings import AttentionSettings, LoadSettings
-from xlnet.settings.fields import Settings, required, setting
+from xlnet.settings.fields import Settings, required, same_as, setting
+from xlnet.settings.pretraining import PretrainingSettings, SamplingSettings
 from xlnet.support import files, system
 from xlnet.support.errors import wrong
+
+_MOST_TOKENS = 40  # of a text in a plot of masks; more would be too small to read
 
 
 class FigureSettings(Settings):
@@ -20,6 +24,21 @@ class FigureSettings(Settings):
         if not self.output.endswith(".png"):
             raise wrong("output", f"'{self.output}'", "a name that ends in .png")
         files.check_output(self.output, ())  # no input files
+
+
+class MaskSettings(SamplingSettings, FigureSettings):
+    """xlnet plot masks: of what, with which targets and order, to which file."""
+
+    text: str = required("text of the plot, all of it predicted by default")
+    spiece_model_file: str = required("SentencePiece model")
+    own_module: Optional[str] = same_as(PretrainingSettings, "own_module")
+    seed: int = same_as(PretrainingSettings, "seed")
+
+    def check(self) -> None:
+        super().check()
+        if self.mask_mode == "legacy":
+            found = "legacy, a rule for complete sequences"
+            raise wrong("mask_mode", found, "another")
 
 
 class CurveSettings(FigureSettings):
@@ -38,6 +57,33 @@ class PlottedSettings(AttentionSettings, FigureSettings):
     layers: Optional[str] = setting(
         None, "numbers of layers, from 1 on, with commas; all if not given"
     )
+
+
+@cli.program(MaskSettings)
+def masks(settings: MaskSettings) -> None:
+    """Plots the attention masks of both streams for a text.
+
+    Examples:
+      xlnet plot masks --spiece_model_file=spiece.model --text='A name is bound in a block.' \\
+          --output=masks.png
+    """
+    system.import_tensorflow()
+    from xlnet.corpus.tokenizer import Tokenizer
+    from xlnet.plots import masks as plots
+    from xlnet.pretraining import resolve
+
+    system.import_own_module(settings.own_module)
+    tokenizer = Tokenizer(settings.spiece_model_file)
+    # By default all tokens of the text are predicted. `choose_sampling` checks that a sequence has
+    # so many tokens besides its special ones; one of twice the length of the text has.
+    num_predict = settings.num_predict or _MOST_TOKENS
+    with_targets = dataclasses.replace(settings, num_predict=num_predict)
+    sampling = resolve.choose_sampling(with_targets, 2 * _MOST_TOKENS, reuse_len=0)
+    excerpt = plots.of_text(
+        settings.text, tokenizer, sampling, settings.seed, _MOST_TOKENS
+    )
+    plots.draw_masks(settings.output, excerpt)
+    print(f"written: {settings.output}")
 
 
 @cli.program(CurveSettings, positional="model_dir")

@@ -15,8 +15,7 @@ from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import DeviceSettings, OptimizationSettings
 from xlnet.support import system
 
-# `xlnet data make` and `inspect` take the same presets of `configs/`: they know these settings, and
-# ignore them.
+# `xlnet data make` takes the same presets of `configs/`: it knows these settings, and ignores them.
 GROUPS = (
     PretrainingSettings,
     ArchitectureSettings,
