@@ -174,7 +174,7 @@ def write_cache(folder):
     for i in range(9):
         texts = ("kamat telok " * (i + 1), "rokmi")
         rows.append(Row(str(i), (texts,), str(i % 2)))
-    layout = encoding.Layout(16, False, "sliding")
+    layout = encoding.Layout(16)
     return write_records(folder / "cache", rows, tokenizer, layout)
 
 

@@ -1,6 +1,5 @@
 """Selection, training options and long documents, from the command line."""
 
-import json
 import math
 import re
 from itertools import compress
@@ -161,33 +160,6 @@ def test_replicas_and_micro_batches_change_nothing(place):
     assert_same(weights(place.path("parts")), weights(place.path("one")), atol=1e-5)
 
 
-@pytest.mark.slow
-def test_windows_are_averaged(place, selected):
-    """Each window of a long text is also predicted as a text of its own: 22 words of one piece
-    each, with <sep> and <cls>."""
-    words = ["sol"] * 15 + ["nok"] * 15 + ["mat"] * 10
-    windows = [words, words[:22], words[11:33], words[18:]]
-    (place.directory / "windows.jsonl").write_text(
-        "".join(json.dumps({"text": " ".join(each)}) + "\n" for each in windows)
-    )
-    place.succeed(
-        "--do_predict=True",
-        "--predict_file=" + place.path("windows.jsonl"),
-        **place.on_one_file(
-            long_document="sliding",
-            predict_dir=place.path("sliding"),
-            max_seq_length=24,
-            allow_changes=True,
-        ),
-    )
-    _, _, found = place.predictions("sliding", "predictions_custom_windows.tsv")
-    np.testing.assert_allclose(found.sum(axis=1), 1, atol=2e-6)
-    whole, *parts = found
-    np.testing.assert_allclose(whole, np.mean(parts, axis=0), atol=2e-6)
-    for part in (parts[0], parts[-1]):  # neither alone would do
-        assert np.abs(whole - part).max() > 2e-5
-
-
 def test_windows_add_up_in_the_order_of_rows():
     def batch(numbers, index):
         values = np.array(numbers)
@@ -321,9 +293,7 @@ def test_every_dropout_of_a_step_has_its_own_seed(graph, monkeypatch, tmp_path):
 
     monkeypatch.setattr(parameters, "Dropout", noted)
     config = XLNetConfig(**sizes(layers=1, width=4, heads=1, inner=4), n_token=9)
-    settings = ClassifierSettings(
-        model_dir="", task_name="cola", max_seq_length=3, long_document="truncate"
-    )
+    settings = ClassifierSettings(model_dir="", task_name="cola", max_seq_length=3)
     trained = model.TaskModel(
         config,
         FineTunedTask(TASKS["cola"], settings),

@@ -36,9 +36,8 @@ def arguments(place, **changes):
     return place.on_one_file(**{**flags, **changes})
 
 
-@pytest.mark.parametrize("how", ("truncate", "sliding"))
 @pytest.mark.slow
-def test_three_devices_answer_as_one(place, how):
+def test_three_devices_answer_as_one(place):
     """31 rows of all lengths in batches of 3; answers equal to the last bit."""
     results = []
     for devices in (1, 3):
@@ -49,7 +48,6 @@ def test_three_devices_answer_as_one(place, how):
             "--predict_file=" + place.path("all.jsonl"),
             **arguments(
                 place,
-                long_document=how,
                 eval_batch_size=3,
                 num_core_per_host=devices,
                 allow_changes=True,

@@ -122,11 +122,11 @@ QUICK = {
         {},
         dict(label_smoothing=0.1),
     ),
-    "fine-tuning, classification, windows": (
+    "fine-tuning, classification, attention over the text": (
         finetuning,
         "classification",
         ClassifierSettings,
         dict(precision="bf16"),
-        dict(long_document="sliding", summary_type="attn", freeze_layers=1),
+        dict(summary_type="attn", freeze_layers=1),
     ),
 }

@@ -25,7 +25,6 @@ KINDS = {
             text_a_column="first",
             text_b_column="second",
             max_seq_length=24,
-            long_document="sliding",
         ),
         dict(labels=["animal", "plant", "stone"]),
     ),

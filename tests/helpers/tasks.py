@@ -40,6 +40,5 @@ def write_records(directory, rows, tokenizer, layout, task=TASKS["cola"]):
         directory,
         output_dir=str(directory),
         max_seq_length=layout.max_seq_length,
-        long_document=layout.long_document,
     )
     return TaskData(FineTunedTask(task, of_run), tokenizer).records(rows)

@@ -71,8 +71,7 @@ def test_what_cannot_be_explained_is_said(loaded, permuted):
 
 def test_of_a_long_text_what_was_read_is_explained(tmp_path, monkeypatch):
     """Words that were not read count nothing, and no prediction is made without them."""
-    cut = dict(max_seq_length=16, long_document="truncate")
-    directory = make_model(tmp_path, "classification", **cut)
+    directory = make_model(tmp_path, "classification", max_seq_length=16)
     with xlnet.load(directory, device="cpu") as model:
         rows, predict = [], Predictor.predict
 

@@ -52,7 +52,7 @@ ROUNDED = dict(rtol=5e-6, atol=5e-6)
 
 # Changed settings of `helpers.models` by kind: cuts of long texts that the graph has.
 KINDS = {
-    "classification": dict(max_seq_length=16, long_document="truncate"),
+    "classification": dict(max_seq_length=16),
     "multi_label": dict(max_seq_length=16),
     "ranking": dict(max_seq_length=16),
     "tagging": dict(max_seq_length=24),
@@ -285,11 +285,3 @@ def test_what_cannot_be_exported(quick_start, models, permuted, tmp_path, caplog
         with pytest.raises(UserError, match=said):
             exporter.export(model_files.read(model), str(place))
     assert not target.exists()
-    sliding = make_model(tmp_path / "sliding", "regression", long_document="sliding")
-    exporter.export(model_files.read(sliding), str(target))
-    message = (
-        "long_document: found sliding, expected truncate, which a graph has; "
-        "serve the model directory, or take the signature ids"
-    )
-    missing = message if tensorflow_text else "raw text: found no tensorflow-text"
-    assert "note: no signature text: " + missing in caplog.text

@@ -21,7 +21,6 @@ PAIRS = dict(
     id_column="name",
     multi_label=True,
     max_seq_length=256,
-    long_document="sliding",
     metric="auc",
     predict_threshold=0.3,
 )

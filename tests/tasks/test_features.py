@@ -64,13 +64,13 @@ def test_golden():
     ],
 )
 def test_a_text_and_a_pair(a, b, ids, segments):
-    windows = encoding.fit_to_length(a, b, Layout(len(ids)))
-    found = encoding.lay_out(windows, len(ids), SPECIAL)
+    pair = encoding.fit_to_length(a, b, Layout(len(ids)))
+    found = encoding.lay_out([pair], len(ids), SPECIAL)
     assert found["input_ids"].tolist() == [ids]
     assert found["segment_ids"].tolist() == [segments]
     assert found["input_mask"].tolist() == [[int(each == 4) for each in segments]]
     # On the right, the padding of questions is another segment.
-    right = encoding.lay_out(windows, len(ids), SPECIAL, pads="right")
+    right = encoding.lay_out([pair], len(ids), SPECIAL, pads="right")
     padding = segments.count(4)
     assert right["segment_ids"].tolist() == [segments[padding:] + [3] * padding]
     assert right["input_ids"].tolist() == [ids[padding:] + [0] * padding]
@@ -92,47 +92,27 @@ def test_a_text_and_a_pair(a, b, ids, segments):
 )
 def test_the_longer_text_is_cut_first(lengths, budget, expected):
     a, b = (list(range(length)) for length in lengths)
-    ((first, second),) = encoding.fit_to_length(a, b, Layout(budget + 3))
+    first, second = encoding.fit_to_length(a, b, Layout(budget + 3))
     assert (first, second) == (a[: expected[0]], b[: expected[1]])
 
 
 # ---- what does not fit
 
 TEXT = list(range(100, 120))
-SECOND = list(range(11))
-SLIDING = Layout(12, True, "sliding")
 
 
 @pytest.mark.parametrize(
     "layout, a, b, expected",
     [
-        (Layout(13, True), TEXT, TEXT[:5], [(TEXT[:5], TEXT[:5])]),
+        (Layout(13, True), TEXT, TEXT[:5], (TEXT[:5], TEXT[:5])),
         # Down to one, then the second.
-        (Layout(13, True), TEXT[:2], TEXT, [(TEXT[:1], TEXT[:9])]),
-        (Layout(12, True), TEXT, None, [(TEXT[:10], None)]),
-        (SLIDING, TEXT, None, [(TEXT[i : i + 10], None) for i in (0, 5, 10)]),
-        (SLIDING, TEXT, [7], [(TEXT[i : i + 8], [7]) for i in (0, 4, 8, 12)]),
-        # A quarter of a window is the least for the first text.
-        (
-            Layout(15, True, "sliding"),
-            TEXT[:7],
-            SECOND,
-            [
-                (TEXT[i : i + 3], SECOND[at : at + 9])
-                for i, at in enumerate((0, 2, 2, 2, 2))
-            ],
-        ),
+        (Layout(13, True), TEXT[:2], TEXT, (TEXT[:1], TEXT[:9])),
+        (Layout(12, True), TEXT, None, (TEXT[:10], None)),
+        (Layout(12), TEXT, [7], (TEXT[:8], [7])),
     ],
 )
 def test_what_is_left_of_a_text(layout, a, b, expected):
     assert encoding.fit_to_length(a, b, layout) == expected
-
-
-def test_windows_have_all_of_the_text():
-    for length in range(4, 24):
-        windows = encoding.fit_to_length(TEXT, None, Layout(length, True, "sliding"))
-        assert {id for window, _ in windows for id in window} == set(TEXT)
-        assert all(len(window) == min(length - 2, len(TEXT)) for window, _ in windows)
 
 
 # ---- record files
@@ -169,21 +149,6 @@ def test_records_hold_the_features(tiny, tmp_path):
     assert read["is_real_example"].tolist() == [1] * 5
     assert len(EqualRecords(made)) == 5
     assert list(tmp_path.iterdir()) == [pathlib.Path(made)]
-
-
-def test_windows_are_records_of_their_own(tiny, tmp_path):
-    rows = []
-    for count in (1, 4, 2):
-        rows.append(Row("", (("the cat sat on a mat " * count, None),), float(count)))
-    how = rows, tiny, Layout(16, long_document="sliding"), TASKS["sts-b"]
-    made = write_records(tmp_path, *how)
-    layout = TASKS["sts-b"].features(16)
-    labels = _read(made, 16, label_features=layout)["label_ids"].tolist()
-    assert len(EqualRecords(made)) == len(labels) > 3 and list(
-        dict.fromkeys(labels)
-    ) == [1, 4, 2]
-    assert labels.count(1) < labels.count(4)
-    assert write_records(tmp_path, *how) == made
 
 
 def test_scores_and_several_labels_in_records(tiny, tmp_path):
@@ -266,6 +231,3 @@ def test_what_is_lost_of_the_texts_is_noted_where_they_are_written(
     write_records(tmp_path, rows, tiny, layout)  # found again
     write_records(tmp_path, [rows[0]], tiny, layout)
     assert not caplog.messages
-    sliding = layout._replace(long_document="sliding")
-    write_records(tmp_path, rows, tiny, sliding)
-    assert "33.3 %" not in caplog.text and "unknown" in caplog.text

@@ -116,7 +116,7 @@ def encode(tokenizer, length, *examples):
         source = sentences.Sentence(tuple(words), {}, text, tuple(places))
         label = None if ids is None else tuple(labels[id] for id in ids)
         rows.append(Row("0", ((text, None),), label, source=source))
-    return task.encode(rows, tokenizer, Layout(length, long_document="sliding"))
+    return task.encode(rows, tokenizer, Layout(length))
 
 
 def test_labels_are_at_the_first_pieces_of_words(tokenizer):

@@ -1,6 +1,6 @@
 """The data of a fine-tuning run: files to rows (`tasks.task.Row`), read once and checked, and rows
-to train on to record files, which later runs find and use again. A row that is longer than
-`max_seq_length` may become several records, its windows."""
+to train on to record files, which later runs find and use again. A question or a sentence to tag
+that is longer than `max_seq_length` has several records, its windows."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ class FineTuningRun(TaskRun, TrainingRun):
             "task": f"{task.name}: {len(self.rows):,} examples{held_out}",
             "labels": labels,
             "rate": f"{self.optimization.learning_rate:g}",
-            "length": f"{settings.max_seq_length} tokens, {settings.long_document}",
+            "length": f"{settings.max_seq_length} tokens",
             "epochs": (
                 f"{epochs:,.1f}; evaluated every {settings.eval_steps:,} steps (0: never), saved "
                 f"every {settings.save_steps:,}, the last {settings.max_save} kept (0: all)"

@@ -237,11 +237,6 @@ class GraphEncoder:
         Args:
           texts: one tensor, or two of pairs.
         """
-        if self._layout.long_document == "sliding":
-            expected = "truncate, which a graph has"
-            instead = "serve the model directory, or take the signature ids"
-            found = self._layout.long_document
-            raise wrong("long_document", found, expected, instead)
         # The first ids of each text, as many as fit with <cls> and a <sep> after each text.
         budget = self._layout.max_seq_length - 1 - len(texts)
         trimmer = self._text.RoundRobinTrimmer(budget)

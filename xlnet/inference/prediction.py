@@ -269,10 +269,8 @@ class Explaining(Method):
         tokenizer = self._model.tokenizer
         ends_a = align(tokenizer, text_a).ends.tolist()
         ends_b = None if text_b is None else align(tokenizer, text_b).ends.tolist()
-        # The last one of several windows ends where the text does.
-        last_window = encoding.fit_to_length(ends_a, ends_b, self._layout)[-1]
         ends_read = []
-        for ends in last_window:
+        for ends in encoding.fit_to_length(ends_a, ends_b, self._layout):
             if ends is not None:
                 ends_read.append(ends[-1] if ends else 0)  # no tokens: 0
         return ends_read

@@ -52,12 +52,10 @@ class Vectors(Method):
         # The name of an output of the subgraph (`_build`): "0" the embeddings, "1" to "n_layer" the
         # layers. A negative number counts from the end.
         self._layer = str(layer % (n_layer + 1))
-        # A long text is cut as the model's task cuts it; if the task reads it in windows, the end
-        # of the text is cut.
-        self._layout = encoding.Layout(model.max_seq_length)
+        # A long text is cut as the model's task cuts it; where the task reads it in windows, the
+        # end of the text is cut.
         tuned = model.loaded.tuned
-        if tuned and tuned.layout.long_document == "truncate":
-            self._layout = tuned.layout
+        self._layout = tuned.layout if tuned else encoding.Layout(model.max_seq_length)
         # A model runs on one device, with one batch at a time: there is one copy.
         self._subgraph = model.session.copies("vectors", self._build)[0]
         self.at_once = model.at_once

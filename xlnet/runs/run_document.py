@@ -68,7 +68,7 @@ _MAY_CHANGE = (
 _IN_BANNER = """
 model_dir record_info_dir objective seq_len reuse_len mem_len num_predict train_batch_size
 grad_accum_steps train_steps epochs warmup_steps save_steps max_save do_train task_name do_eval
-do_predict max_seq_length long_document init_checkpoint spiece_model_file model_config_path
+do_predict max_seq_length init_checkpoint spiece_model_file model_config_path
 precision use_bfloat16 device
 """.split()
 # The keys of `RunDocument.digests`, and in words which files each is a digest of.

@@ -49,13 +49,11 @@ class FineTunedTask:
     @property
     def layout(self) -> encoding.Layout:
         """The length of a record, of a multiple choice for each choice; and how longer texts are
-        cut, or divided into windows."""
-        settings = self.settings
+        cut."""
         return encoding.Layout(
-            settings.max_seq_length,
+            self.settings.max_seq_length,
             # Of a text with one of its choices, the text is cut.
             cut_first=bool(self.task.columns.choices),
-            long_document=settings.long_document,
         )
 
     def features(self, is_training: bool) -> tuple[record_files.Feature, ...]:

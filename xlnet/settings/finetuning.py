@@ -258,7 +258,6 @@ class TaskSettings(
     # Attributes of the class, not fields: they have no annotation, or ClassVar. A program that has
     # a setting of the name declares it; for the others this is the value.
     program = ""
-    long_document = "sliding"
     summary_type, use_summ_proj = "last", True
     predict_threshold = cast(Optional[float], None)
     is_regression = multi_label = False
@@ -393,14 +392,6 @@ class ClassifierSettings(
         HelpGroup.PREDICTION,
         minimum=0.0,
         maximum=1.0,
-    )
-
-    # Texts longer than `max_seq_length`.
-    long_document: str = setting(
-        "truncate",
-        "how to fit long texts: truncate the end, or average sliding windows",
-        HelpGroup.LENGTH,
-        choices=("truncate", "sliding"),
     )
 
     # The output layer.

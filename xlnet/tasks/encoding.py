@@ -1,8 +1,8 @@
 """Rows as arrays of records, and these in batches.
 
-A row has one record, or, where texts are too long and `long_document` is "sliding", one for each
-window, the part of a text that a record has. A record has a sequence of T tokens for each choice,
-one after the other: `A <sep> <cls>` or `A <sep> B <sep> <cls>`.
+A row has one record, in which a text that is too long is cut; a question or a sentence to tag may
+have several, one for each window, the part of its text that a record has. A record has a sequence
+of T tokens for each choice, one after the other: `A <sep> <cls>` or `A <sep> B <sep> <cls>`.
 
 Shape letters: T = `max_seq_length` tokens of one choice, C choices (1 but in multiple choice and
 in the training of rankings), n rows, m records, B batch.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import collections
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,11 +23,8 @@ from xlnet.corpus.tokenizer import Tokenizer
 SEG_A, SEG_B, SEG_CLS, SEG_PAD_RIGHT, SEG_PAD_LEFT = 0, 1, 2, 3, 4
 IDS = ("input_ids", "input_mask", "segment_ids")  # what the network reads, [B,C*T]
 
-# How texts are laid out: T; whether the first text is cut before the second one; the setting
-# `long_document`, by which a row is one record ("truncate"), or may be several ("sliding").
-Layout = collections.namedtuple(
-    "Layout", "max_seq_length cut_first long_document", defaults=(False, "truncate")
-)
+# How texts are laid out: T; whether the first text is cut before the second one.
+Layout = collections.namedtuple("Layout", "max_seq_length cut_first", defaults=(False,))
 
 
 class TokenCounts(NamedTuple):
@@ -50,49 +47,21 @@ class TokenCounts(NamedTuple):
 # ---- what fits ----
 
 
-def fit_to_length(ids_a: list[int], ids_b: list[int] | None, layout: Layout) -> list:
-    """The windows of a text or a pair: a list of (ids_a, ids_b or None) that fit into T with their
-    special tokens.
+def fit_to_length(ids_a: list[int], ids_b: list[int] | None, layout: Layout) -> tuple:
+    """The first ids of a text or a pair, (ids_a, ids_b or None), that fit into T with their special
+    tokens.
 
     The longer text is cut until both are equally long, then both in turn, the second one first: of
     a budget of 10 ids, lengths of (8, 6) become (5, 5), and (8, 3) become (7, 3). With `cut_first`
-    the first text is cut before the second one. A text that is too long loses its end ("truncate"),
-    or has several windows ("sliding").
+    the first text is cut before the second one.
     """
     num_special = 2 if ids_b is None else 3  # <sep> after each text, <cls>
     budget = layout.max_seq_length - num_special
     # The first text keeps its first `least_a` ids, even if the second one fills the budget.
-    least_a = budget - budget // 2
-    if layout.cut_first:
-        # With few ids in each window a text would have very many windows.
-        least_a = max(budget // 4, 1) if layout.long_document == "sliding" else 1
+    least_a = 1 if layout.cut_first else budget - budget // 2
     length_b = len(ids_b or ())
     length_a = min(len(ids_a), max(budget - length_b, least_a))
-    length_b = min(length_b, budget - length_a)
-    windows_a = _sliding_windows(ids_a, length_a, layout)
-    windows_b = [None] if ids_b is None else _sliding_windows(ids_b, length_b, layout)
-    pairs = []
-    for number in range(max(len(windows_a), len(windows_b))):
-        pairs.append((_nth_or_last(windows_a, number), _nth_or_last(windows_b, number)))
-    return pairs
-
-
-def _sliding_windows(ids: list[int], length: int, layout: Layout) -> list:
-    """The windows of one text, lists of `length` ids, or fewer if the text is shorter; if texts are
-    truncated only the first one."""
-    num_too_many = len(ids) - length
-    if num_too_many <= 0 or layout.long_document == "truncate":
-        return [ids[:length]]
-    # Each window begins in the middle of the one before; the last one ends with the text.
-    stride = max(length // 2, 1)
-    starts = [*range(0, num_too_many, stride), num_too_many]
-    return [ids[start : start + length] for start in starts]
-
-
-def _nth_or_last(windows: list, number: int) -> Any:
-    """The window `number`, from 0 on, of a text or a choice; its last one where others of the row
-    have more windows, so that these are read together with it."""
-    return windows[min(number, len(windows) - 1)]
+    return ids_a[:length_a], None if ids_b is None else ids_b[: budget - length_a]
 
 
 class Window(NamedTuple):
@@ -196,7 +165,7 @@ def lay_out(
 def arrays_of(
     rows: Sequence[tuple], labels: np.ndarray, tokenizer: Tokenizer, layout: Layout
 ) -> tuple:
-    """The arrays of the records of n rows.
+    """The arrays of the records of n rows, one for each.
 
     Args:
       rows: the `Row.pairs` of each: a tuple of (text_a, text_b or None), one, or C of them.
@@ -205,8 +174,8 @@ def arrays_of(
       layout: which tokens fit.
 
     Returns:
-      (dict of arrays: `IDS` [m,C*T], the choices one after the other, and `label_ids` [m, ...];
-      int [n], the number of records of each row, whose sum is m; `TokenCounts` of the rows).
+      (dict of arrays: `IDS` [n,C*T], the choices one after the other, and `label_ids` [n, ...];
+      int [n], the number of records of each row, which is 1; `TokenCounts` of the rows).
     """
     # All texts are tokenized in one call, which is faster than one for each.
     texts = []
@@ -215,34 +184,26 @@ def arrays_of(
             texts += [text for text in pair if text is not None]
     ids_of_texts = iter(tokenizer.encode_lines(texts))
 
-    sequences: list[tuple] = []  # (ids_a, ids_b or None) of each choice of each record
-    counts, tokens_read, tokens_total = [], [], []  # of each row
+    sequences: list[tuple] = []  # (ids_a, ids_b or None) of each choice of each row
+    tokens_read, tokens_total = [], []  # of each row
     for pairs in rows:
-        windows_of_choices, total = [], 0
+        read = total = 0
         for _, text_b in pairs:
             ids_a = next(ids_of_texts)
             ids_b = None if text_b is None else next(ids_of_texts)
             total += len(ids_a) + len(ids_b or ())
-            windows_of_choices.append(fit_to_length(ids_a, ids_b, layout))
-        first, count = len(sequences), max(map(len, windows_of_choices))
-        for number in range(count):
-            for windows in windows_of_choices:
-                sequences.append(_nth_or_last(windows, number))
-        # A single window may have lost some of the text; several have all of it, some of it twice,
-        # so that they may have more tokens than the text.
-        read = 0
-        for ids_a, ids_b in sequences[first:]:
+            ids_a, ids_b = fit_to_length(ids_a, ids_b, layout)
             read += len(ids_a) + len(ids_b or ())
-        counts.append(count)
+            sequences.append((ids_a, ids_b))
+        tokens_read.append(read)
         tokens_total.append(total)
-        tokens_read.append(min(read, total))
 
-    arrays = lay_out(sequences, layout.max_seq_length, tokenizer)  # [m*C,T] each
+    arrays = lay_out(sequences, layout.max_seq_length, tokenizer)  # [n*C,T] each
     for name, values in arrays.items():
-        arrays[name] = values.reshape(sum(counts), -1)
-    arrays["label_ids"] = np.repeat(labels, counts, axis=0)
-    token_counts = TokenCounts(np.array(tokens_read), np.array(tokens_total))
-    return arrays, np.array(counts), token_counts
+        arrays[name] = values.reshape(len(rows), -1)
+    arrays["label_ids"] = labels
+    counts = np.ones(len(rows), np.int64)
+    return arrays, counts, TokenCounts(np.array(tokens_read), np.array(tokens_total))
 
 
 # ---- batches in memory
