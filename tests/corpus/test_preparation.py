@@ -51,9 +51,13 @@ def settings(workspace, tmp_path):
 
 
 def content(directory):
-    """All files below a directory: {path: bytes}."""
+    """All files below a directory but the lock: {path: bytes}."""
     below = pathlib.Path(directory)
-    paths = [path for path in below.rglob("*") if path.is_file()]
+    paths = [
+        path
+        for path in below.rglob("*")
+        if path.is_file() and path.name != "preparation.lock"
+    ]
     return {str(path.relative_to(below)): path.read_bytes() for path in paths}
 
 

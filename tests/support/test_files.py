@@ -34,16 +34,6 @@ def test_the_disk_has_a_file_before_it_has_its_name(tmp_path, monkeypatch):
     assert rest == [("replace", "x"), ("sync", tmp_path.name)]
 
 
-def test_what_a_killed_run_left_goes(tmp_path):
-    """Also of one that had the number of this process: in a container all runs are process 1."""
-    for number in (os.getpid(), 2**22 + 1):
-        (tmp_path / f"new.partial-0-{number}").mkdir()
-    (tmp_path / f"new.partial-0-{os.getppid()}").mkdir()  # of a process that is alive
-    with files.new_directory(str(tmp_path / "new")) as directory:
-        assert os.listdir(directory) == []
-    assert sorted(os.listdir(tmp_path)) == ["new", f"new.partial-0-{os.getppid()}"]
-
-
 def test_a_disk_that_cannot_keep_it_leaves_what_was_there(tmp_path, monkeypatch):
     path = tmp_path / "x"
     path.write_text("before")

@@ -42,11 +42,11 @@ def test_a_second_run_is_refused(path):
         ):
             with held(path):
                 pass
-    assert not list(path.parent.iterdir())
     with pytest.raises(KeyError):
         with held(path):
             raise KeyError
-    assert not list(path.parent.iterdir())
+    with held(path):
+        pass
 
 
 def test_the_lock_of_a_killed_process_is_taken_over(path):
@@ -59,7 +59,8 @@ def test_the_lock_of_a_killed_process_is_taken_over(path):
     process.send_signal(signal.SIGKILL)
     process.communicate()
     with held(path):
-        assert f"process {os.getpid()} " in path.read_text()
+        (line,) = path.read_text().splitlines()
+        assert f"process {os.getpid()} " in line
 
 
 def test_a_file_system_without_locks_is_noted(path, monkeypatch, caplog):
@@ -69,4 +70,3 @@ def test_a_file_system_without_locks_is_noted(path, monkeypatch, caplog):
     monkeypatch.setattr(system.fcntl, "flock", lacking)
     with held(path):
         assert "has no locks" in caplog.text
-    assert not path.exists()

@@ -161,20 +161,16 @@ def export(prefix: str, directory: str) -> None:
     """Makes `directory` a copy of the checkpoint `prefix` of a run for use, without the state of
     its training: EMA weights where the run kept them, the step, and the files next to the
     checkpoint that are needed to use it. Another checkpoint in the directory is removed."""
-    os.makedirs(directory, exist_ok=True)
-    # Temporary files in the directory, which a killed process left. The path ends with "/".
-    files.remove_unfinished(os.path.join(directory, ""))
-    for sidecar in _SIDECARS:
-        path = os.path.join(os.path.dirname(prefix), sidecar)
-        copy = os.path.join(directory, sidecar)
-        if os.path.exists(path):
-            files.copy(path, copy)
-        else:
-            files.remove([copy])  # of another run
-    name = os.path.basename(prefix)
+    run_directory, name = os.path.split(prefix)
     values = checkpoint.read_weights(prefix)
     values["global_step"] = next(checkpoint.arrays(prefix, ["global_step"]))
     with checkpoint.staged(directory) as staging:
+        for sidecar in _SIDECARS:
+            path = os.path.join(run_directory, sidecar)
+            if os.path.exists(path):
+                shutil.copyfile(path, os.path.join(staging, sidecar))
+            else:
+                files.remove([os.path.join(directory, sidecar)])  # of another run
         checkpoint.write_arrays(os.path.join(staging, name), values)
         # Of other weights of this step, as of another run: their index must not be read with the
         # new data.

@@ -8,7 +8,7 @@
                                       trained for, digests of what was read
     evaluations.json                  the evaluations while training, which choose `best`
     cache/                            what may be deleted
-    training.lock                     held by the process that trains here
+    training.lock                     locked by the process that trains here
 
 `run_document` reads, writes and compares `run.json`, `task_settings` has the settings of
 fine-tuning, `model_files` reads a trained model without its weights.

@@ -97,9 +97,9 @@ def writing(path: str, is_lasting: bool = True) -> Iterator[IO[bytes]]:
 
 
 def _temporary(path: str) -> str:
-    """A temporary name next to `path`, which no other process on any machine uses. It ends in the
-    number of this process, for `remove_unfinished`."""
-    return f"{path}.partial-{uuid.uuid4().hex[:8]}-{os.getpid()}"
+    """A temporary name next to `path`, which no other process on any machine uses. What a killed
+    process has left under it is never read."""
+    return f"{path}.partial-{uuid.uuid4().hex[:8]}"
 
 
 @contextlib.contextmanager
@@ -109,7 +109,6 @@ def new_directory(path: str) -> Iterator[str]:
     if os.path.exists(path) and (not os.path.isdir(path) or os.listdir(path)):
         raise wrong(path, "what is there already", "a new or an empty directory")
     path = os.path.realpath(path)  # a directory cannot be renamed to a symbolic link
-    remove_unfinished(path)
     temporary = _temporary(path)
     os.makedirs(temporary)
     try:
@@ -117,37 +116,6 @@ def new_directory(path: str) -> Iterator[str]:
         sync_and_rename(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def remove_unfinished(start: str) -> None:
-    """Removes the temporary files and directories of `writing` and `new_directory` whose paths
-    begin with `start`, and whose process has ended.
-
-    Only processes of this host are known, so this must not be called where other hosts write.
-    """
-    for path in glob.glob(glob.escape(start) + "*.partial-*"):
-        number = path.rpartition("-")[2]  # the end of a name by `_temporary`
-        if not number.isdecimal():
-            continue
-        process = int(number)
-        # A file of our number is that of a killed run: in containers each run is often process 1.
-        if process != os.getpid() and _is_alive(process):
-            continue
-        if os.path.isdir(path):
-            shutil.rmtree(path)
-        else:
-            os.remove(path)
-
-
-def _is_alive(process: int) -> bool:
-    """Whether a process of this number runs on this host."""
-    try:
-        os.kill(process, 0)  # sends nothing, but checks
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # it runs, but is another user's
-        pass
-    return True
 
 
 def is_standard_output(path: object) -> bool:

@@ -16,7 +16,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import Any
 
 from xlnet.support import files
 from xlnet.support.errors import UserError, wrong
@@ -155,15 +155,13 @@ def available_cores() -> int:
 # forked, and do not have it. It is effective between containers, and between hosts on file systems
 # that share locks, such as NFS.
 
-_GRACE = 2.0  # [s] in which a process that was killed just now is gone
-
 
 @contextlib.contextmanager
 def locked(path: str, meaning: str) -> Iterator[None]:
     """Holds a lock while the block runs.
 
     Args:
-      path: the file to lock, which is made, with its directory, and removed at the end.
+      path: the file to lock, which is made, with its directory, and stays.
       meaning: what it means that the lock is held, with which errors begin, such as "model_dir: a
         run trains in X".
 
@@ -171,54 +169,21 @@ def locked(path: str, meaning: str) -> Iterator[None]:
       UserError: another process holds the lock.
     """
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with _lock(path, meaning) as f:
-        try:
-            f.truncate(0)  # a holder that was killed has left its lines
-            now = time.strftime("%Y-%m-%d %H:%M:%S")
-            f.write(
-                f"on host {socket.gethostname()} as process {os.getpid()} since {now}"
-            )
-            f.flush()
-            yield
-        finally:
-            # Without locks of the file system, the file may be that of another process.
-            if _is_at(f, path):
-                os.remove(path)
-
-
-def _lock(path: str, meaning: str) -> IO[str]:
-    """Opens and locks a file, and returns it; arguments and errors as of `locked`. Where the file
-    system has no locks, the file is returned without one."""
-    # The previous holder removes the file as it ends. So the file that is locked here may no longer
-    # have its name; then the file of that name is opened and locked instead. A holder that was
-    # killed may need a moment to end, for which this waits.
-    deadline = time.monotonic() + _GRACE
-    while True:
-        # Mode "a+" makes the file if needed, and keeps what its holder has written.
-        f = open(path, "a+", encoding="utf-8", errors="replace")
+    # Mode "a+" makes the file if needed, and keeps what its holder has written.
+    with open(path, "a+", encoding="utf-8", errors="replace") as f:
         try:
             fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(f, path):
-                return f
         except BlockingIOError:
-            if time.monotonic() > deadline:
-                f.seek(0)
-                # As `locked` writes it: "on host a as process 7 since ...".
-                owner = f.read(1000).strip()
-                f.close()
-                raise UserError(
-                    f"{meaning} already, {owner}; stop it, or wait for it"
-                ) from None
+            f.seek(0)
+            owner = f.read(1000)  # as below: "on host a as process 7 since ..."
+            raise UserError(
+                f"{meaning} already, {owner}; stop it, or wait for it"
+            ) from None
         except OSError:
             _log.warning("note: the file system of %s has no locks", path)
-            return f
-        f.close()
-        time.sleep(0.1)
-
-
-def _is_at(f: IO[str], path: str) -> bool:
-    """Whether the path names this open file: it may have been removed, or replaced by another."""
-    try:
-        return os.path.samestat(os.fstat(f.fileno()), os.stat(path))
-    except FileNotFoundError:
-        return False
+        f.truncate(0)  # an earlier holder has left its line
+        now = time.strftime("%Y-%m-%d %H:%M:%S")
+        host, process = socket.gethostname(), os.getpid()
+        f.write(f"on host {host} as process {process} since {now}")
+        f.flush()
+        yield
