@@ -17,7 +17,7 @@ from xlnet.server import application  # noqa: E402
 from xlnet.server.served_model import Answer, Call, ServedModel  # noqa: E402
 from xlnet.server.turns import Turns  # noqa: E402
 
-READ = (9, 3, 0, None)  # tokens, tokens_read, unknown_tokens, characters_unknown
+READ = (9, 3, 0)  # tokens, tokens_read, unknown_tokens
 
 
 class Echo(ServedModel):

@@ -153,9 +153,9 @@ class Model(Echo):
         if text == "bad":
             return [UserError("text_a: no answer to " + EVIL)]
         answer = SIGNATURES[call.signature][1]
-        reading = (3, 3, 0, None)
+        reading = (3, 3, 0)
         if text == LONG:
-            reading = (1234, 2, 0, None)
+            reading = (1234, 2, 0)
             if call.signature == "explain":
                 answer = dict(answer, is_read=[True, True, False])
         return [Answer(answer, *reading)]

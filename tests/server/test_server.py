@@ -95,7 +95,6 @@ def test_answers_are_rows(server):
         "tokens": [9, 9],
         "tokens_read": [3, 3],
         "unknown_tokens": [0, 0],
-        "characters_unknown": [None, None],
     }
     _, answer = ask(server, body={"instances": ["a", "b"]})
     assert answer["predictions"][1]["text"] == "b"

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.corpus.offsets import align
 from xlnet.corpus.tokenizer import is_text
 from xlnet.inference.load import open_model
 from xlnet.inference.prediction import EXPLAINED
@@ -74,16 +73,12 @@ class Answer(NamedTuple):
       tokens: the number of tokens of the row's texts, without special ones.
       tokens_read: how many of them the network reads; the others are cut.
       unknown_tokens: how many of `tokens` are not in the vocabulary.
-      characters_unknown: [start, end] of each unknown token in its text, by the name of the text,
-        but for texts of a list, such as choices; None: there are none, or the task replaces parts
-        of the texts, so that positions differ.
     """
 
     prediction: Any
     tokens: int
     tokens_read: int
     unknown_tokens: int
-    characters_unknown: dict[str, list[list[int]]] | None
 
 
 class ServedModel:
@@ -236,60 +231,40 @@ class ServedModel:
             # `text` names its results as an exported model does; a score is a plain number.
             if call.signature == "text" and hasattr(result, "named"):
                 result = result.named()
-            unknown = self._unknown_tokens(call, row)  # the last two fields
             tokens, read = int(computed.tokens), int(computed.tokens_read)
-            answers.append(Answer(_json_value(result), tokens, read, *unknown))
+            unknown = self._unknown_tokens(call, row)
+            answers.append(Answer(_json_value(result), tokens, read, unknown))
         return answers
 
     def stream(self, call: Call, row: Row) -> Iterator[dict[str, Any]]:
         """Yields the parts of a generated text as they are generated: {"text": ..., "probability":
         ...}, of a beam search the text alone. The last part also has how the text "ended", and the
-        prompt's "unknown_tokens" and "characters_unknown"."""
+        "unknown_tokens" of the prompt."""
         for chunk in call.method.stream(row["prompt"]):
             part: dict[str, Any] = {"text": chunk.text}
             if chunk.probability is not None:
                 part["probability"] = _json_value(chunk.probability)
             if chunk.whole:  # the complete text, which only the last chunk has
                 part["ended"] = chunk.whole.ended
-                unknown = self._unknown_tokens(call, row)
-                part["unknown_tokens"], part["characters_unknown"] = unknown
+                part["unknown_tokens"] = self._unknown_tokens(call, row)
             yield part
 
-    def _unknown_tokens(
-        self, call: Call, row: Row
-    ) -> tuple[int, dict[str, list[list[int]]] | None]:
-        """`unknown_tokens` and `characters_unknown` of the `Answer` to a row."""
+    def _unknown_tokens(self, call: Call, row: Row) -> int:
+        """`unknown_tokens` of the `Answer` to a row."""
         tuned, tokenizer = self._model.loaded.tuned, self._model.tokenizer
-        published = self._model.published
-        # Blanks are not tokens. As many spaces leave the positions of the other characters.
-        if call.signature == "fill":
-            text = BLANKS.sub(lambda blank: " " * len(blank[0]), row["text"])
-            row = {"text": text}
         # Tokens are counted in the texts as the network reads them: a task may replace parts of a
-        # text, or read it several times.
+        # text, or read it several times. Blanks are not tokens.
+        texts = []
         if tuned and call.signature in ("text", "explain"):
-            texts = []
             for pair in tuned.task.row(_example_of(row)).pairs:
                 texts += [text for text in pair if text is not None]
         else:
-            texts = list(map(published.replaced, row.values()))
+            for text in row.values():
+                if call.signature == "fill":
+                    text = BLANKS.sub(" ", text)
+                texts.append(self._model.published.replaced(text))
         ids, _ = tokenizer.encode_to_array(texts)
-        count = int(np.count_nonzero(ids == tokenizer.unk_id))
-        if not count:
-            return 0, None
-        # Characters are those of the request's texts. Names are sorted: an answer does not depend
-        # on the order in the request.
-        characters = {}
-        for name, value in sorted(row.items()):
-            if not isinstance(value, str):  # not of choices, a list
-                continue
-            if published.replaced(value) != value:
-                return count, None
-            aligned = align(tokenizer, value)  # starts and ends of its tokens
-            spans = np.stack([aligned.starts, aligned.ends], axis=1)
-            unknown = spans[aligned.ids == tokenizer.unk_id]
-            characters[name] = unknown.tolist()
-        return count, characters
+        return int(np.count_nonzero(ids == tokenizer.unk_id))
 
 
 def _example_of(row: Row) -> InlineExample:

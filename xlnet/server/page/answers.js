@@ -5,14 +5,11 @@ import { bars, copy, count, headline, hint, make, percent, round, roving, signed
 const COLOURS = 8;          // of entity labels; more labels share them
 const AROUND = 30;          // characters shown on each side of a blank
 
-// The tokens that the vocabulary does not know, marked in their texts. `unknown`: [start, end] of
-// their characters by the name of the text; null: there are none, or it is not known where.
-export function whatIsUnknown({ unknown_tokens: unknown, characters_unknown: parts }, row) {
+// How many tokens the vocabulary does not know.
+export function whatIsUnknown({ unknown_tokens: unknown }) {
   if (!unknown) return [];
   const said = `The vocabulary does not know ${unknown > 1 ? `${count(unknown)} tokens` : "a token"} of this.`;
-  const texts = Object.entries(parts || {}).filter(([, spans]) => spans.length)
-    .map(([name, spans]) => marked(row[name], spans.map(([start, end]) => [start, end, "", "unknown"])));
-  return [make("p", { className: "warning", textContent: said }), ...texts];
+  return [make("p", { className: "warning", textContent: said })];
 }
 
 // How much of the texts was read.

@@ -310,7 +310,7 @@ async function generate(row, options, begun) {
       }
       if (part.ended) {
         note.textContent = ENDED[part.ended] || part.ended;
-        note.after(...whatIsUnknown(part, row));
+        note.after(...whatIsUnknown(part));
       }
     }
   }
@@ -322,7 +322,7 @@ function shown({ predictions, labels = [], ...counts }, asked) {
   // What was read of the first example.
   const first = Object.fromEntries(Object.entries(counts).map(([key, [value]]) => [key, value]));
   if (name === "explain") return explained(answer, row, !model.labels);
-  return [...elements(), ...whatIsUnknown(first, row),
+  return [...elements(), ...whatIsUnknown(first),
     ...form(name).again ? [] : whatWasRead(first), ...why(asked)];
 
   function elements() {
