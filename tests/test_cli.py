@@ -136,9 +136,9 @@ def test_a_wrong_flag_is_one_line_with_status_2(flag, said):
 
 
 def test_flags_of_the_original_without_effect_are_accepted(tmp_path):
-    flags = ["--nohigh_only", "--iterations", "4", "--do_predict", "--task_name=cola"]
+    flags = ["--notrack_mean", "--iterations", "4", "--do_predict", "--task_name=cola"]
     done = command.run("run_classifier.py", *flags, model_dir=tmp_path)
-    assert "note: not used: --high_only, --iterations\n" in done.stderr
+    assert "note: not used: --iterations, --track_mean\n" in done.stderr
     assert done.returncode == 1
 
 

@@ -90,19 +90,20 @@ def test_the_form_of_a_file_is_not_kept_by_a_model(tmp_path):
     """A run keeps it for its own files."""
     declared = dict(delimiter=";", quoting="none", header="none", encoding="cp1252")
     columns = dict(task_name="custom", text_a_column="2", label_column="1")
-    files = str(tmp_path / "d")
-    trained, _ = settings_of(tmp_path, **columns, **declared, data_dir=files)
+    of_files = dict(data_dir=str(tmp_path / "d"), on_error="skip")
+    trained, _ = settings_of(tmp_path, **columns, **declared, **of_files)
     task = dict(task="custom", labels=["x", "y"], kind="classification")
     make_model(tmp_path, task, run_document.values_of((trained,)))
     of_own = dict(do_predict=False, predict_file=None, do_eval=True)
     for what, expected in (
-        ({}, ("", None, None)),
-        (of_own, (files, ";", "none")),
-        (dict(of_own, data_dir="other"), ("other", None, None)),
+        ({}, ("", None, "fail")),
+        # Rows that the training skipped are skipped again.
+        (of_own, (str(tmp_path / "d"), ";", "skip")),
+        (dict(of_own, data_dir="other"), ("other", None, "fail")),
     ):
         found = resolve(*settings_of(tmp_path, **what))
         assert found.text_a_column == "2"
-        assert (found.data_dir, found.delimiter, found.header) == expected
+        assert (found.data_dir, found.delimiter, found.on_error) == expected
     # In one command, another file would be read in the form of the run's.
     with pytest.raises(UserError, match="^predict_file: found .*the form of this file"):
         resolve(*settings_of(tmp_path, do_eval=True))

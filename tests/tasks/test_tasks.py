@@ -77,6 +77,14 @@ def test_own_files(tmp_path):
     assert [row.id for row in read_rows(unnamed, tmp_path, "train")] == ["0", "1", "2"]
 
 
+def test_a_label_over_two_lines_is_an_error(tmp_path):
+    """A cell whose quotation mark is never closed has the rows behind it."""
+    write(tmp_path, "train.csv", "text,label", "a,x", 'b,"y\nc,x"', "d,z")
+    chosen = dict(text_a_column="text", label_column="label", quoting="standard")
+    with pytest.raises(UserError, match=r"train.csv:3: label 'y\\nc,x', expected one"):
+        known.resolve_task(settings(tmp_path, **chosen))
+
+
 def test_missing_columns_of_own_files(tmp_path):
     write(tmp_path, "train.tsv", "text_a\tlabel\tid", "a\t0\t5", "b\t1\t6")
     for column, asked in (

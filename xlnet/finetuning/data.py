@@ -16,7 +16,6 @@ import numpy as np
 from xlnet.corpus import record_files
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.runs.task_settings import FineTunedTask
-from xlnet.settings.finetuning import TaskSettings
 from xlnet.settings.training import CACHE
 from xlnet.support import files, system
 from xlnet.support.errors import wrong
@@ -33,14 +32,6 @@ _ROWS_AT_ONCE = 1000
 # The end of a note on rows of which the network does not read all. The context of a question is
 # never cut, as windows cover it.
 CUT_WORDS = "the rows are cut; see --max_seq_length (of questions: --max_query_length)"
-
-
-def own_code(settings: TaskSettings) -> list[str]:
-    """[SHA-256 of the file of `own_module`, on whose task type records depend]; [] without one."""
-    variables = system.import_own_module(settings.own_module)
-    if not variables:
-        return []
-    return [files.sha256(variables["__file__"])]
 
 
 class TaskData:
@@ -161,8 +152,10 @@ class TaskData:
             features,
             task.labels,
             dataclasses.asdict(task.options),
-            *own_code(self._settings),
         ]
+        own_code = system.import_own_module(self._settings.own_module)
+        if own_code:  # perhaps of the task type, which makes the records
+            settings.append(files.sha256(own_code["__file__"]))
         digest = hashlib.sha256(json.dumps(settings).encode())
         for row in rows:
             content = json.dumps([row.pairs, row.label, row.source])

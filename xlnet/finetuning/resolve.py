@@ -15,7 +15,7 @@ from collections.abc import Collection
 from xlnet.corpus import record_files
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import best_checkpoint, checkpoint, devices
-from xlnet.finetuning.data import TaskData, note_repeated_texts, own_code
+from xlnet.finetuning.data import TaskData, note_repeated_texts
 from xlnet.finetuning.model import TaskModel
 from xlnet.finetuning.run import FineTuningRun, TaskRun
 from xlnet.finetuning.verdict import default_rate
@@ -166,10 +166,7 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
     )
     for name, file in task_settings.OWN_FILES.items():
         resolved[name] = os.path.join(settings.model_dir, file)
-    digests = {
-        "train": [files.digest_of(path) for path in data.files_read("train")],
-        "code": own_code(settings),
-    }
+    digests = {"train": [files.digest_of(path) for path in data.files_read("train")]}
     document = dataclasses.replace(
         task_settings.document_of(settings, model.network, task, data.tokenizer),
         program=settings.program,

@@ -74,7 +74,6 @@ precision use_bfloat16 device
 # The keys of `RunDocument.digests`, and in words which files each is a digest of.
 _CONTENT = {
     "train": "the files to train on (--data_dir or --train_file)",
-    "code": "the files of an own task type (--own_module)",
     "record_info_dir": "the records (--record_info_dir)",
     "eval_record_info_dir": "the held-out records (--eval_record_info_dir)",
 }

@@ -95,12 +95,6 @@ class CommandSettings(Settings, help_group=HelpGroup.PREDICTION, belongs_to=None
         "have",
         HelpGroup.TASK,
     )
-    on_error: str = setting(
-        "fail",
-        "what to do at rows to train on that cannot be read: fail, or skip and count them",
-        HelpGroup.TEXT,
-        choices=("fail", "skip"),
-    )
     spiece_model_file: str = setting(
         "",
         "SentencePiece model; if not given, that of model_dir or of init_checkpoint",
@@ -143,6 +137,12 @@ class TaskSettings(
     )
     dev_file: Optional[str] = setting(
         None, "files to evaluate on instead of those in data_dir", HelpGroup.TEXT
+    )
+    on_error: str = setting(
+        "fail",
+        "what to do at rows of the train file that cannot be read: fail, or skip and count them",
+        HelpGroup.TEXT,
+        choices=("fail", "skip"),
     )
     # None until the number of rows is known (`finetuning.resolve.derived` and `in_steps`).
     train_batch_size: int = same_as(

@@ -464,6 +464,8 @@ def known_name(task: Task, name: str) -> str:
     """Returns `name`, a label, if the task has it; else raises ValueError. While the task does not
     know its labels, `labels` is () and any name is one."""
     require_text(name)
+    if "\n" in name:
+        raise ValueError(f"label {name!r:.80}, expected one line; --quoting")
     names = task.labels
     if names and name not in names:
         # Whether choices have letters or numbers is declared by this flag.
