@@ -18,7 +18,7 @@ from helpers import command
 from helpers.paths import ROOT
 from packaging.requirements import Requirement
 
-from xlnet.settings.fields import presets_of, read_preset
+from xlnet.settings.fields import presets_of, read_settings
 from xlnet.support.errors import UserError
 
 pytestmark = pytest.mark.slow
@@ -258,9 +258,9 @@ def test_names(tmp_path, monkeypatch):
         ("model", "model_config_path", "base"),
     ):
         table = json.loads((ROOT / "configs" / f"{kind}.json").read_text("utf-8"))
-        assert read_preset(name, role, kind) == table[name]
+        assert read_settings(name, role, kind) == table[name]
     pathlib.Path("large").write_text("{}")  # a file is
-    assert read_preset("large", "model_config_path", "model") == {}
+    assert read_settings("large", "model_config_path", "model") == {}
     for name in ("../x.json", "huge"):
         with pytest.raises(UserError, match=f"'{name}', expected a file, or one of"):
-            read_preset(name, "model_config_path", "model")
+            read_settings(name, "model_config_path", "model")

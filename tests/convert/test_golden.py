@@ -73,13 +73,7 @@ class Converted:
         sequence = modeling.transformer_xl(
             self.config, run, input_ids=ids, seg_ids=segments, mask=padding[:, None] > 0
         ).sequence
-        return heads.HeadBuilder(
-            run,
-            scope,
-            sequence,
-            padding,
-            lambda: heads.summarize(self.config, run, sequence, padding=padding),
-        )
+        return heads.HeadBuilder(self.config, run, scope, sequence, padding)
 
     def logits(self, kind, labels, choices=()):
         """Those of a task with these labels."""

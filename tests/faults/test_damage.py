@@ -191,7 +191,7 @@ def make_theirs(folder):
 
 def read_theirs(folder):
     path = str(folder / "config.json")
-    entries = config_json.read(files.read_json(path, "config"), path)
+    entries = config_json.checked_entries(files.read_json(path, "config"), path)
     config_json.architecture(entries, path)
     return [entries, weights.read_folder(str(folder)).keys()]
 

@@ -1,4 +1,4 @@
-"""Selection, training options and long documents, from the command line."""
+"""Selection and training options, from the command line."""
 
 import math
 import re

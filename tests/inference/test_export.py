@@ -50,7 +50,7 @@ OTHERS = [
 # is rounded otherwise.
 ROUNDED = dict(rtol=5e-6, atol=5e-6)
 
-# Changed settings of `helpers.models` by kind: cuts of long texts that the graph has.
+# Changed settings of `helpers.models` by kind.
 KINDS = {
     "classification": dict(max_seq_length=16),
     "multi_label": dict(max_seq_length=16),
@@ -275,7 +275,7 @@ def test_what_is_beside_the_graph(quick_start, models, tmp_path):
     assert len({Tokenizer(str(path)).sha256 for path in vocabularies}) == 1
 
 
-def test_what_cannot_be_exported(quick_start, models, permuted, tmp_path, caplog):
+def test_what_cannot_be_exported(quick_start, models, permuted, tmp_path):
     target = tmp_path / "served"
     (tmp_path / "file").write_text("")
     for model, place, said in (

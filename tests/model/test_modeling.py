@@ -1,7 +1,5 @@
 """Golden parity of the network, its heads and its documented API; laws of its parts."""
 
-import contextlib
-
 import numpy as np
 import pytest
 import tensorflow as tf2
@@ -161,15 +159,12 @@ def test_heads(graph, golden, config_name, kind_name):
         sequence = modeling.transformer_xl(
             config, run, input_ids=ids, seg_ids=segments, mask=padding[:, None] > 0
         ).sequence
-        summary = heads.summarize(config, run, sequence)
     kinds = {"classification": tuple("abcd"), "regression": ()}
     labels = kinds.get(kind_name, tuple(range(choices)))
     columns = Columns(("a",), (), ("label",))
     task = TASK_TYPES[kind_name]("golden", columns, labels, ())
-    nn = heads.HeadBuilder(run, task.scope(), sequence, padding, lambda: summary)
-    with contextlib.ExitStack() as scope:
-        if kind_name != "multiple_choice":  # the reference's stands beside the network
-            scope.enter_context(tf.variable_scope("model"))
+    nn = heads.HeadBuilder(config, run, task.scope(), sequence, padding)
+    with tf.variable_scope("model"):
         logits = task.logits(nn, inputs, is_training=True)
         loss = task.loss(nn, logits, inputs, LossOptions())
     total = tf.reduce_mean(loss)
@@ -195,7 +190,7 @@ def test_heads_of_spans(graph, golden, config_name, mode):
             mask=inputs["input_mask"][:, None] > 0,
         ).sequence
     head = TASKS["squad2"].with_options(start_n_top=3, end_n_top=4)
-    nn = heads.HeadBuilder(run, "", sequence, inputs["input_mask"], None)
+    nn = heads.HeadBuilder(None, run, "", sequence, inputs["input_mask"])
     is_training = mode == "train"
     count = None if is_training else 3
     starts = inputs.get("start_positions", tf.zeros([3], tf.int32))

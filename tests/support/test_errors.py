@@ -46,7 +46,7 @@ SEVERAL = "2 root error(s) found.\n  (0) UNKNOWN: UserError: num_predict is 2\n\
             "/m/unfinished/model.ckpt-0: no space left on the disk; free some and start again",
         ),
         (
-            OSError(28, "No space left on device", "/from", None, "/to.partial-1a-12"),
+            OSError(28, "No space left on device", "/from", None, "/to.partial-1a2"),
             "/to: no space left on the disk; free some and start again",
         ),
         (

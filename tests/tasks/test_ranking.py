@@ -266,7 +266,8 @@ def test_pairwise_head_by_hand(graph):
 
     summary = tf.constant(np.random.RandomState(0).randn(4, 3), tf.float32)
     run = RunConfig(True, False, False, 0.0, 0.0)
-    nn = heads.HeadBuilder(run, "s", None, None, lambda: summary)
+    nn = heads.HeadBuilder(None, run, "s", None, None)
+    nn.summary = lambda: summary
     labels = {"label_ids": tf.ones([2])}
     margin = RANKING.logits(nn, labels, is_training=True)
     loss = RANKING.loss(nn, margin, labels, LossOptions())

@@ -23,7 +23,7 @@ from xlnet.settings.fields import (
     HelpGroup,
     Settings,
     check_value,
-    read_preset,
+    read_settings,
     setting_type,
 )
 from xlnet.support import errors, files
@@ -42,7 +42,7 @@ UNUSED = tuple(
 _SWITCHES = ("track_mean", "init_global_vars", "use_tpu")
 _NO_EFFECT = "no effect"  # the help of unused flags, by which they are found again
 _CONFIG = (  # the help of --config
-    "JSON file of settings, names without dashes, or the name of a preset (configs/); "
+    "JSON file of settings, names without dashes, or the name of a preset, if any (configs/); "
     'flags override it, "about" is a comment'
 )
 _DEFINE: dict[type, Callable[..., object]] = {  # absl's function by type of a setting
@@ -115,7 +115,7 @@ def command(
                 sys.exit(0)
             given = _parse(flag_values, fields, positional)
             if flag_values.config:
-                preset = read_preset(flag_values.config, "config", preset_table)
+                preset = read_settings(flag_values.config, "config", preset_table)
                 given |= _take_preset(flag_values, preset, given, fields, elsewhere)
             # Where the result goes to the standard output, the log does not.
             if "output" in flag_values and files.is_standard_output(flag_values.output):

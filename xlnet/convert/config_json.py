@@ -97,7 +97,7 @@ DEFAULTS: Mapping[str, Any] = {
 }
 
 
-def read(document: Mapping[str, Any], path: str) -> dict[str, Any]:
+def checked_entries(document: Mapping[str, Any], path: str) -> dict[str, Any]:
     """The entries of `DEFAULTS` from a `config.json`, which may leave some out. Raises UserError
     for a model that is not an XLNet, or cannot be computed here. path: of the document, for
     errors."""
@@ -261,7 +261,7 @@ def describe_ours(
         entries["attn_type"] = "uni"
     if run.task:
         entries.update(_entries_of_task(run.task, run.path))
-    entries = read(entries, run.path)  # checks them
+    entries = checked_entries(entries, run.path)
     label_of = entries["id2label"]
     entries["label2id"] = {label: int(id) for id, label in label_of.items()}
     return entries

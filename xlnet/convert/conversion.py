@@ -47,7 +47,7 @@ def from_huggingface(
       spiece_model_file: the vocabulary; None: that of the folder.
     """
     path = os.path.join(source, config_json.NAME)
-    entries = config_json.read(files.read_json(path, "config"), path)
+    entries = config_json.checked_entries(files.read_json(path, "config"), path)
     config = config_json.architecture(entries, path)
     tokenizer, length = tokenizer_files.read(source, spiece_model_file)
     _check_size(tokenizer, config)

@@ -131,7 +131,7 @@ def pairs(
     """All weights of a model on both sides, the word embedding first.
 
     Args:
-      entries: of `config.json`, as of `config_json.read`.
+      entries: of `config.json`, as of `config_json.checked_entries`.
       config: the architecture.
       task: the section `task` of our `run.json`, with the name of the output layer in `head`; None:
         only pretrained.

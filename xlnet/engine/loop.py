@@ -16,7 +16,7 @@ from xlnet.engine import checkpoint, progress, recurrent_memory
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.engine.estimator import Estimator, TrainingRun
 from xlnet.settings.training import JOURNAL_NAME, RUN_NAME
-from xlnet.support import system
+from xlnet.support import files, system
 from xlnet.support.errors import Unfinished
 
 _log = logging.getLogger(__name__)
@@ -121,6 +121,7 @@ def _resume(
     start = checkpoint.step_of(model_dir)
     is_evaluated = selection.go_back_to(start)
     if run.devices.is_chief:
+        files.remove_matching(model_dir, "memory-*.partial-*")  # they may be large
         checkpoint.remove_unfinished(model_dir)
         recurrent_memory.remove_without_checkpoint(model_dir)
         selection.replace_export_after(start)

@@ -109,20 +109,13 @@ class TaskModel:
             seed=seed,
         ).sequence  # [B*C,T,D]
         nn = heads.HeadBuilder(
+            self.config,
             run_config,
             task.scope(settings.cls_scope),
             sequence,
             padding,
-            # `nn.summary`, which not all task types call
-            lambda: heads.summarize(
-                self.config,
-                run_config,
-                sequence,
-                summary_type=settings.summary_type,
-                padding=padding,
-                use_proj=settings.use_summ_proj,
-                seed=seed,
-            ),
+            settings.summary_type,
+            settings.use_summ_proj,
             seed,
         )
         return nn, task.logits(nn, features, is_training)

@@ -8,7 +8,6 @@ original implementation.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 
 import tensorflow.compat.v1 as tf
 
@@ -219,21 +218,35 @@ class HeadBuilder:
     """The layers from which a task's head is built: `nn` in `tasks.contract.Task`.
 
     Attributes:
+      config: the architecture.
       run_config: how the network is run.
       scope: name of the output layer's variables.
       sequence: the network's output [B*C,T,D], the choices of an example one after the other.
       padding: [B*C,T], 1 where there is no token.
-      summary: function without arguments, called as `nn.summary()`: a vector of each text,
-        [B*C,D]. `TaskModel._logits` gives it `summarize` above.
+      summary_type, use_proj: as of `summarize`, for `summary`.
       seed: of dropout in training, uint64 [1]; None: inference.
     """
 
+    config: XLNetConfig
     run_config: RunConfig
     scope: str
     sequence: tf.Tensor
     padding: tf.Tensor
-    summary: Callable[[], tf.Tensor]
+    summary_type: str = "last"
+    use_proj: bool = True
     seed: tf.Tensor | None = None
+
+    def summary(self) -> tf.Tensor:
+        """A vector of each text, [B*C,D], as of `summarize`."""
+        return summarize(
+            self.config,
+            self.run_config,
+            self.sequence,
+            summary_type=self.summary_type,
+            padding=self.padding,
+            use_proj=self.use_proj,
+            seed=self.seed,
+        )
 
     def dense(
         self, inputs: tf.Tensor, size: int, name: str, has_bias: bool = True

@@ -19,7 +19,7 @@ from xlnet.engine.devices import Devices
 from xlnet.pretraining import objectives
 from xlnet.pretraining.run import PretrainingRun
 from xlnet.runs import run_document
-from xlnet.settings.fields import Settings, read_preset
+from xlnet.settings.fields import Settings, read_settings
 from xlnet.settings.network import (
     CONFIG_NAME,
     NetworkSettings,
@@ -265,7 +265,7 @@ def choose_architecture(
         of_weights = os.path.join(weights, CONFIG_NAME)
         path = of_weights if os.path.exists(of_weights) else None
     if path:
-        values = read_preset(path, "model_config_path", "model")
+        values = read_settings(path, "model_config_path", "model")
     elif given:
         # The original's values of these two, where their flags are not given.
         values = {"ff_activation": "relu", "untie_r": False}

@@ -224,10 +224,11 @@ class PretrainingRun(TrainingRun):
         return {
             "data": (
                 f"{settings.record_info_dir}: {manifest.tokens:,} tokens, {manifest.num_streams} "
-                f"streams of {manifest.windows_per_stream} windows; an epoch is {steps:,.1f} steps"
+                f"streams of {manifest.windows_per_stream} sequences; an epoch is {steps:,.1f} "
+                "steps"
             ),
             "objective": settings.objective,
-            "windows": (
+            "sequences": (
                 f"{manifest.seq_len} tokens, {manifest.reuse_len} reused, memory "
                 f"{settings.mem_len}, {predicted} predicted"
             ),

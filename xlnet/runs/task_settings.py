@@ -103,8 +103,9 @@ def inherited_settings(
 ) -> tuple[AnySettings, NetworkSettings, OptimizationSettings]:
     """The three groups of settings of a command, with the values that it inherits from its model.
 
-    A value comes from the first of: the flag, the model in `model_dir`, the files next to the
-    initial weights, the default. The vocabulary and the architecture are the model's own files.
+    A value comes from the first of: the flag, the file of `--config`, the model in `model_dir`, the
+    files next to the initial weights, the default. The vocabulary and the architecture are the
+    model's own files.
 
     Args:
       settings: as given, or their defaults, like the next two.

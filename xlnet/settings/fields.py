@@ -217,21 +217,23 @@ class Settings:
                 check_limits(field, value, field.name)
 
 
-# ---- presets
+# ---- files of settings, and presets
 
 
-def read_preset(name: str, role: str, table: str) -> dict[str, Any]:
+def read_settings(name: str, role: str, table: str) -> dict[str, Any]:
     """The values by setting of a JSON file, or of a preset if there is no file `name`.
 
     Args:
       name: the path of the file, or the name of a preset.
       role: what the settings are for, such as the name of the flag; errors begin with it.
-      table: the file of presets: "model", "pretrain" or "finetune", see `presets_of`.
+      table: the file of presets: "model", "pretrain" or "finetune", see `presets_of`; "": none.
     """
     if os.path.isfile(name) or files.is_remote(name):
         values = files.read_json(name, role)
         # A run.json has the settings under "resolved"; any other file has nothing else.
         return values.get("resolved", values)
+    if not table:
+        raise wrong(role, f"'{name}'", "a file; this program has no presets")
     presets = presets_of(table)
     if name not in presets:
         expected = f"a file, or one of the presets {', '.join(presets)}"

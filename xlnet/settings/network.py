@@ -9,7 +9,7 @@ from xlnet.settings.fields import (
     Settings,
     check_limits,
     check_value,
-    read_preset,
+    read_settings,
     required,
     same_as,
     setting,
@@ -64,7 +64,7 @@ class XLNetConfig:
             values = {key: getattr(FLAGS, key) for key in ARCHITECTURE_KEYS}
         elif json_path is not None:
             source = f"model config {json_path}"
-            values = read_preset(os.fspath(json_path), "model config", "model")
+            values = read_settings(os.fspath(json_path), "model config", "model")
         for key in values:
             if key not in ARCHITECTURE_KEYS:
                 raise wrong(source, f"'{key}'", f"only {', '.join(ARCHITECTURE_KEYS)}")

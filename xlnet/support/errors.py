@@ -224,7 +224,7 @@ def reason(error: Exception) -> str:
 
 # Suffixes that the name of a file has while it is written: by `files.writing`, and by TensorFlow.
 _WHILE_WRITTEN = re.compile(
-    r"\.partial-[0-9a-f-]+(?=/|$)|_temp/part-.*$|\.tempstate\d+$"
+    r"\.partial-[0-9a-f]+(?=/|$)|_temp/part-.*$|\.tempstate\d+$"
 )
 
 

@@ -161,7 +161,7 @@ def locked(path: str, meaning: str) -> Iterator[None]:
     """Holds a lock while the block runs.
 
     Args:
-      path: the file to lock, which is made, with its directory, and stays.
+      path: the file to lock, which is made, with its directory, and is not removed here.
       meaning: what it means that the lock is held, with which errors begin, such as "model_dir: a
         run trains in X".
 

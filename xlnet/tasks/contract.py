@@ -15,7 +15,7 @@ outputs; predictions, metrics, tables and files. A type is given to `xlnet.tasks
 The label of a row is what its file says: a name, several, or a number. Its target is the label as
 numbers. The network's logits become values, such as probabilities, and these a decision: the
 predicted label in the form of a target. A row (`tasks.task.Row`) is an example; it has one record,
-a sequence of tokens, or several, one for each window of a long text.
+a sequence of tokens, or several, one for each window of a long question.
 
 Build the output layer from `nn` (`model.heads.HeadBuilder`). Import TensorFlow in the functions
 that use it: files are read and checked without it.
