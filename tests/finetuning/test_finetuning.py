@@ -216,7 +216,7 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
         loaded = model_files.read(place.path(name))
         assert loaded.tuned.settings.threshold == best["threshold"]
     # A training with the settings of this one chooses again.
-    assert "predict_threshold" not in loaded.run.resolved
+    assert "predict_threshold" not in loaded.document.resolved
     written = "early", "results", "predictions_custom_all.tsv"
     _, lines, found = place.predictions(*written)
     for line, probabilities in zip(lines, found.astype(np.float32)):

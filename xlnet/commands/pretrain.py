@@ -35,21 +35,6 @@ def run() -> None:
     ) as line:
         settings, architecture, network, optimization, device = line.settings
         system.import_tensorflow()
-        from xlnet.engine import best_checkpoint, loop
-        from xlnet.pretraining import held_out, resolve
+        from xlnet.pretraining.pretrain import pretrain
 
-        system.import_own_module(settings.own_module)
-        pretraining_run = resolve.resolve(
-            settings, architecture, network, optimization, device, line.given
-        )
-        if pretraining_run.settings.do_eval:
-            held_out.evaluate(pretraining_run)
-            return
-        best = best_checkpoint.BestCheckpoint(
-            pretraining_run.settings.model_dir, "loss", lower_is_better=True
-        )
-        # Without held-out records nothing is evaluated during training.
-        evaluator = (
-            held_out.HeldOut(pretraining_run) if pretraining_run.held_out else None
-        )
-        loop.fit(pretraining_run, best, evaluator)
+        pretrain(settings, architecture, network, optimization, device, line.given)

@@ -229,13 +229,13 @@ def _scheme(tags: Sequence[str]) -> str:
 
 
 def describe_ours(
-    run: RunDocument, config: XLNetConfig, has_lm: bool
+    document: RunDocument, config: XLNetConfig, has_lm: bool
 ) -> dict[str, Any]:
     """The entries for a checkpoint of ours, with `label2id`; raises UserError for a model that that
     library cannot compute.
 
     Args:
-      run: its document.
+      document: of its run.
       config: its architecture.
       has_lm: whether it has the output layer of a language model.
     """
@@ -254,14 +254,14 @@ def describe_ours(
     for name in _ARCHITECTURE:
         entries[name] = getattr(config, name)
     for name in _SETTINGS:
-        if name in run.resolved:
-            entries[name] = run.resolved[name]
+        if name in document.resolved:
+            entries[name] = document.resolved[name]
     # The objective here is an attention type there.
-    if run.resolved.get("objective") == "causal":
+    if document.resolved.get("objective") == "causal":
         entries["attn_type"] = "uni"
-    if run.task:
-        entries.update(_entries_of_task(run.task, run.path))
-    entries = checked_entries(entries, run.path)
+    if document.task:
+        entries.update(_entries_of_task(document.task, document.path))
+    entries = checked_entries(entries, document.path)
     label_of = entries["id2label"]
     entries["label2id"] = {label: int(id) for id, label in label_of.items()}
     return entries

@@ -91,18 +91,18 @@ def to_huggingface(
     # What the checkpoint is, in their terms, and its weights by their names.
     variables = checkpoint.read_weights(prefix)
     # Released checkpoints have no document.
-    run = run_document.read(directory) or RunDocument(
+    document = run_document.read(directory) or RunDocument(
         path="", program=None, resolved={}
     )
     has_lm = weights.LM_BIAS in variables
-    entries = config_json.describe_ours(run, config, has_lm)
-    pairs = weights.pairs(entries, config, run.task)
+    entries = config_json.describe_ours(document, config, has_lm)
+    pairs = weights.pairs(entries, config, document.task)
     # Fine-tuned models have no mask embedding, and that library expects one.
     no_mask = np.zeros([1, 1, config.d_model], np.float32)
     variables.setdefault(weights.MASK_EMBEDDING, no_mask)
     tensors = weights.to_theirs(variables, pairs, prefix)
     with files.new_directory(target) as folder:
-        length = run.resolved.get("max_seq_length")
+        length = document.resolved.get("max_seq_length")
         ids = tokenizer_files.write(folder, tokenizer, length)
         entries.update(ids, dtype="float32")
         files.write_json(os.path.join(folder, config_json.NAME), entries)

@@ -74,17 +74,17 @@ def fit(
 
         # Build the step and restore its variables. A run that cannot resume leaves the directory as
         # it was: the document is written after that.
-        training = stack.enter_context(Estimator.started(run, start))
-        recurrent_memory.load(training, model_dir, devices)
+        estimator = stack.enter_context(Estimator.started(run, start))
+        recurrent_memory.load(estimator, model_dir, devices)
         if settings.init_checkpoint and not checkpoint.newest(model_dir):
-            checkpoint.start_from(training.session, settings.init_checkpoint)
+            checkpoint.start_from(estimator.session, settings.init_checkpoint)
         _begin(run, start)
         reports = progress.Progress(run, start)
 
-        while training.step < last:
+        while estimator.step < last:
             began = time.time()
-            values = training.run_step(stop.received > 0)
-            step = training.step
+            values = estimator.run_step(stop.received > 0)
+            step = estimator.step
             reports.add(step, values, time.time() - began)
             if step == start + 1:
                 # The first host has written its document before this step, which all hosts share.
@@ -97,7 +97,7 @@ def fit(
             # A run that is stopped ends at once, and evaluates this step when it resumes.
             evaluates = not is_stopped and _is_evaluation_due(run, evaluator, step)
             if is_stopped or evaluates or is_last or step % settings.save_steps == 0:
-                _save(run, training)
+                _save(run, estimator)
             if evaluates and devices.is_chief:
                 _evaluate(run, selection, evaluator, step)
             if is_stopped:
@@ -187,13 +187,13 @@ def _is_evaluation_due(
     return is_last or (interval > 0 and step % interval == 0)
 
 
-def _save(run: TrainingRun, training: Estimator) -> None:
+def _save(run: TrainingRun, estimator: Estimator) -> None:
     """Writes a checkpoint of this step; the memories first, so that no checkpoint lacks them."""
     model_dir, keep = run.settings.model_dir, run.settings.max_save
-    recurrent_memory.save(training, model_dir, run.devices)
+    recurrent_memory.save(estimator, model_dir, run.devices)
     if run.devices.is_chief:
-        saver, session = training.saver, training.session
-        checkpoint.write(saver, session, model_dir, training.step, keep)
+        saver, session = estimator.saver, estimator.session
+        checkpoint.write(saver, session, model_dir, estimator.step, keep)
         recurrent_memory.remove_without_checkpoint(model_dir)
 
 

@@ -58,25 +58,25 @@ class Memory:
 # ---- the files
 
 
-def load(training: Estimator, model_dir: str, run_devices: devices.Devices) -> None:
+def load(estimator: Estimator, model_dir: str, run_devices: devices.Devices) -> None:
     """Sets the memories of this host to those of the step from which a training resumes; they are
     empty at its beginning. If they are missing or of another shape, as after a change of the batch
     size, they start empty, with a note.
 
     Args:
-      training: the training that resumes; nothing is done if its `memory` is empty.
+      estimator: of the training that resumes; nothing is done if its `memory` is empty.
       model_dir: the model directory, which all hosts share.
       run_devices: of the run, perhaps other ones than those that saved.
     """
-    if not training.memory or not training.step:
+    if not estimator.memory or not estimator.step:
         return
     # Each host of the earlier run wrote a file with its part of the global batch. Of its memories
     # the first axis is the batch, [b,L,M,D].
     stored: list[np.ndarray] = []
-    for path in _paths_of_step(model_dir, training.step):
+    for path in _paths_of_step(model_dir, estimator.step):
         with errors.reading(path, "remove it: memories start empty"):
             stored.append(np.lib.format.open_memmap(path, mode="r"))
-    rows, *shape = training.memory[0].shape.as_list()  # b, [L,M,D]
+    rows, *shape = estimator.memory[0].shape.as_list()  # b, [L,M,D]
     expected = [rows * run_devices.replicas, *shape]
     found = []
     if stored:
@@ -85,7 +85,7 @@ def load(training: Estimator, model_dir: str, run_devices: devices.Devices) -> N
         _log.info(
             "note: the memories of step %d have the shape %s, those of this run %s: they start "
             "empty",
-            training.step,
+            estimator.step,
             found,
             expected,
         )
@@ -100,44 +100,44 @@ def load(training: Estimator, model_dir: str, run_devices: devices.Devices) -> N
         begin, end = max(host_rows.start - first, 0), max(host_rows.stop - first, 0)
         read.append(of_file[begin:end])
         first += len(of_file)
-    of_replicas = np.split(np.concatenate(read), len(training.memory))
-    for variable, memory in zip(training.memory, of_replicas):
-        devices.set_value(training.session, variable, memory)
+    of_replicas = np.split(np.concatenate(read), len(estimator.memory))
+    for variable, memory in zip(estimator.memory, of_replicas):
+        devices.set_value(estimator.session, variable, memory)
 
 
-def save(training: Estimator, model_dir: str, run_devices: devices.Devices) -> None:
+def save(estimator: Estimator, model_dir: str, run_devices: devices.Devices) -> None:
     """Saves the memories of this host, float32 [its batch elements,L,M,D], as
-    `memory-<step>-<first batch element>.npy`; nothing if `training` has none.
+    `memory-<step>-<first batch element>.npy`; nothing if `estimator` has none.
 
     The first host then waits for the files of all hosts: it writes the checkpoint after this, so no
     checkpoint lacks a memory.
 
     Args:
-      training: whose memories are saved.
+      estimator: whose memories are saved.
       model_dir: the model directory, which all hosts share.
       run_devices: of the run.
 
     Raises:
       UserError: the file of a host does not come.
     """
-    if not training.memory:
+    if not estimator.memory:
         return
     # Of the replicas of this host, in order. All hosts have the same number of batch elements.
-    memories = np.concatenate(training.session.run(list(training.memory)))
-    step, first = training.step, len(memories) * run_devices.host
+    memories = np.concatenate(estimator.session.run(list(estimator.memory)))
+    step, first = estimator.step, len(memories) * run_devices.host
     path = os.path.join(model_dir, f"memory-{step}-{first}.npy")
     with files.writing(path) as f:
         np.save(f, memories)
     if not run_devices.is_chief:
         return
-    training.host_monitor.is_waiting = True
+    estimator.host_monitor.is_waiting = True
     end = time.time() + _SECONDS_FOR_OTHER_HOSTS
     while len(_paths_of_step(model_dir, step)) < run_devices.hosts:
         if time.time() > end:
             found = f"no memory-{step}-*.npy of a host"
             raise errors.wrong(model_dir, found, "one directory of all hosts")
         time.sleep(0.02)
-    training.host_monitor.is_waiting = False
+    estimator.host_monitor.is_waiting = False
 
 
 def remove_without_checkpoint(model_dir: str) -> None:

@@ -21,7 +21,6 @@ from xlnet.finetuning.data import CUT_WORDS
 from xlnet.finetuning.model import Predictor
 from xlnet.finetuning.run import TaskRun
 from xlnet.runs import model_files, run_document
-from xlnet.runs.task_settings import finetuned_document
 from xlnet.settings.training import BEST, RESULTS
 from xlnet.support import files
 from xlnet.tasks import results
@@ -167,9 +166,8 @@ class Evaluator:
         rows: Sequence[Row] = ()
         split, values, result = settings.eval_split, None, {}
         step, prefix = self._best()
-        # eval_steps is None if it is not given: training evaluates once an epoch, if it can.
-        evaluates = settings.eval_steps != 0 and self._data.can_evaluate()
-        if settings.do_eval or evaluates:
+        # What a training evaluates, `eval_steps` says; what another run does, `do_eval`.
+        if settings.do_eval or settings.eval_steps:
             # Of several files the first.
             part, rows = next(iter(self._data.rows_to_evaluate().items()))
             predictions = self._predictions(part, rows, step, prefix)
@@ -183,8 +181,7 @@ class Evaluator:
         while_training = best_checkpoint.BestCheckpoint(
             settings.model_dir, task.metrics[0]
         )
-        document = finetuned_document(settings.model_dir)
-        trained_with = document.resolved if document else {}
+        trained_with = self._run.document.resolved if self._run.document else {}
         evidence = verdict.Evidence(
             task,
             split,
@@ -230,7 +227,7 @@ class Evaluator:
         file that this command evaluates as this split. With "file_", the evaluation of a file that
         happens to be called dev does not replace the run's own evaluation of its dev split."""
         named = self._settings.named_files.get(split)
-        document = finetuned_document(self._settings.model_dir)
+        document = self._run.document
         if not named or not document:
             return split
         # The file may be that of the run, which a resumed training names again.

@@ -54,17 +54,17 @@ def fine_tune(
                 return
     run = resolve(settings, network, optimization, device, given)
     # From here on the settings are those of the run, with what its directory says.
-    tuned = run.model.tuned
-    settings, task, data = tuned.settings, tuned.task, run.data
+    settings, task, data = run.model.tuned.settings, run.model.tuned.task, run.data
 
     # Read all files before any work: bad rows are found first. Then train, evaluate and predict.
     if settings.do_eval:
         data.rows_to_evaluate()  # `data` keeps the rows for the evaluations
     to_predict = data.rows_to_predict() if settings.do_predict else {}  # by file
-    evaluator = Evaluator(run)  # with the graph; weights come when a checkpoint is used
+    training = training_run(run, device) if settings.do_train else None
+    # With the graph; weights come when a checkpoint is used.
+    evaluator = Evaluator(training or run)
     with contextlib.ExitStack() as stack:
-        if settings.do_train:
-            training = training_run(run, device)
+        if training:
             selection = BestCheckpoint(
                 settings.model_dir,
                 task.metrics[0],

@@ -80,6 +80,7 @@ def resolve(
         optimization,
         data,
         devices.connect(device),
+        trained,
     )
     check_run(run)
     return run
@@ -182,7 +183,7 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
         config=model.config,
         devices=devices,
         network=model.network,
-        model=model,
+        model=TaskModel(model.config, FineTunedTask(task, settings), model.network),
         data=data,
         document=document,
         rows=rows,

@@ -99,8 +99,8 @@ def _write(model: LoadedModel, tuned: FineTunedTask, directory: str) -> list[str
         builder.save()
     extra = os.path.join(directory, _EXTRA)
     os.makedirs(extra)
-    assert model.run, "a fine-tuned model has the document of its run"
-    shared = run_document.to_share(model.run)
+    assert model.document, "a fine-tuned model has the document of its run"
+    shared = run_document.to_share(model.document)
     run_document.write(extra, shared, model.config, model.tokenizer)
     return names
 

@@ -34,7 +34,7 @@ class LoadedModel:
       network: how the network is run.
       tuned: what the model is fine-tuned for; None: it is only pretrained.
       objective: of a model that is only pretrained, that of its pretraining; else "permutation".
-      run: the document of the run that trained it; None for released weights.
+      document: of the run that trained it; None for released weights.
     """
 
     prefix: str
@@ -43,7 +43,7 @@ class LoadedModel:
     network: NetworkSettings
     tuned: FineTunedTask | None
     objective: str
-    run: RunDocument | None
+    document: RunDocument | None
 
     @property
     def max_seq_length(self) -> int:
@@ -60,7 +60,7 @@ class LoadedModel:
     def tokens_before(self) -> int | None:
         """How many of the tokens before it each token sees, as in training; None: all. A causal
         network with `same_length` sees as many as its memory had."""
-        resolved = self.run.resolved if self.run else {}
+        resolved = self.document.resolved if self.document else {}
         is_same_length = self.objective == "causal" and resolved.get("same_length")
         return resolved.get("mem_len") if is_same_length else None
 
