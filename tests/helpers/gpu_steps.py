@@ -57,7 +57,7 @@ def finetuning(kind, group, network, settings):
     task = TASK_TYPES[kind]("custom", columns, labels, ())
     tuned = FineTunedTask(task.with_options(**vars(settings)), settings)
     model = TaskModel(CONFIG, tuned, NetworkSettings(**network))
-    no_data = dict(data=None, rows=(), records=None, document=None)
+    no_data = dict(data=None, rows=(), records=None, document=None, weights=None)
     run = FineTuningRun(
         settings=tuned.settings,
         optimization=OPTIMIZATION,

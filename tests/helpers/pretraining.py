@@ -165,6 +165,7 @@ def run_of(
         optimization or OptimizationSettings(**short),
         config,
         network=NetworkSettings(**network),
+        weights=None,
         objective=objectives.find(settings.objective),
         tokenizer=types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6),
         manifest=types.SimpleNamespace(reuse_len=reuse_len),

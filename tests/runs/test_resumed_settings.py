@@ -128,7 +128,7 @@ def test_a_pretraining_that_starts_from_weights_has_the_settings_of_their_model(
 
     def start(settings=asked, given=()):
         groups = settings, NetworkSettings(), OptimizationSettings()
-        found = resolve.inherit(*groups, given)
+        found = resolve.inherited_settings(*groups, given)
         return {name: value for group in found for name, value in vars(group).items()}
 
     found = start()
@@ -161,7 +161,7 @@ def test_an_evaluation_has_settings_that_agree_with_each_other(tmp_path):
     )
     groups = evaluation, NetworkSettings(), OptimizationSettings()
     with pytest.raises(UserError, match="mem_len: found 0, expected at least 1"):
-        resolve.inherit(*groups, ["mem_len"])
+        resolve.inherited_settings(*groups, ["mem_len"])
 
 
 def test_fine_tuning_does_not_take_the_directory_of_a_pretrained_model(tmp_path):
@@ -193,7 +193,7 @@ def test_no_training_begins_with_random_weights_next_to_released_ones(tmp_path):
         settings = PretrainingSettings(
             record_info_dir="r", model_dir=str(tmp_path), **more
         )
-        resolve.inherit(settings, *others, [])
+        resolve.inherited_settings(settings, *others, [])
 
     said = "model_dir: .*: found weights to start from.* as init_checkpoint"
     for start in (tune, pretrain):

@@ -231,20 +231,6 @@ def test_a_module_that_was_changed_needs_a_new_process(registry, tmp_path):
         known.load_own_types(str(path))
 
 
-@pytest.mark.slow
-def test_a_resume_notices_that_the_module_was_edited(registry, tmp_path):
-    """It went on with another loss, as if nothing had happened."""
-    make_files(tmp_path)
-    path = tmp_path / "mine.py"
-    path.write_text(LEVELS.read_text())
-    train(tmp_path, own_module=path, train_steps=2, eval_steps=0)
-    path.write_text(LEVELS.read_text() + "\n# edited\n")
-    sys.modules.pop("mine", None)
-    known.TASK_TYPES.pop("levels", None)
-    with pytest.raises(AssertionError, match="own task type .* have other content"):
-        train(tmp_path, own_module=path, eval_steps=0)
-
-
 def test_a_module_of_another_file_and_a_name_of_the_library_are_refused(
     registry, tmp_path
 ):

@@ -47,7 +47,8 @@ def check(settings: SamplingSettings, seq_len: int, reuse_len: int) -> None:
     most = seq_len - SEQUENCE_SPECIAL_TOKENS
     if settings.mask_mode == "legacy":
         # Half of them are in each part, however long it is; of an odd number the first part has one
-        # more. So 7 targets need at least 4 tokens in the first part and 3 in the second.
+        # more. So 7 targets need at least 4 tokens in the first part and 3 in the second. Special
+        # tokens count here, as this rule may predict <sep> and <cls>.
         most = min(most, 2 * reuse_len, 2 * (seq_len - reuse_len) + 1)
     if settings.num_predict > most:
         expected = f"at most {most} for sequences of {seq_len} tokens"

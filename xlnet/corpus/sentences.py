@@ -81,7 +81,8 @@ def split_sentences(text: str) -> list[tuple[str, bool]]:
 
 
 def _bounds(text: str) -> Iterator[tuple[int, int]]:
-    """Yields (begin, end) of each sentence, with the spaces before it, and behind the last one."""
+    """Yields (begin, end) of each sentence, with the spaces before it; the last sentence may be
+    spaces alone, or empty."""
     begin = 0
     quotes, counted = 0, 0  # the straight quotes in text[:counted]
     for match in _STOP.finditer(text):

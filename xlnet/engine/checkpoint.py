@@ -268,11 +268,9 @@ def check_config(prefix: str, config: XLNetConfig) -> None:
             raise errors.wrong(path, f"{key} {stored[key]}", str(expected))
 
 
-def start_from(session: tf.Session, path: str) -> None:
-    """Sets the weights of a session, in the default graph, to those of the checkpoint `path`, see
-    `resolve`; those that it lacks stay as they are. Logs how many it has, and the names of the
-    others."""
-    prefix = resolve(path)
+def start_from(session: tf.Session, prefix: str) -> None:
+    """Sets the weights of a session, in the default graph, to those of a checkpoint; those that it
+    lacks stay as they are. Logs how many it has, and the names of the others."""
     variables = [v for v in tf.global_variables() if is_weight(devices.base_name(v))]
     missing = _set_values(session, prefix, variables)
     _log.info(

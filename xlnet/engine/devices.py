@@ -96,14 +96,15 @@ class Devices:
         # Operations without a kernel for a GPU run on the CPU.
         config = tf.ConfigProto(allow_soft_placement=True)
         config.gpu_options.allow_growth = True
-        # The first GPUs of the machine, as `connect` takes them: "0,1" for two.
+        # The first GPUs of the machine, as `connect` takes them: "0,1" for two. Without GPUs "",
+        # all that TensorFlow sees, which are then none (`_gpus`).
         numbers = map(str, range(len(self.gpus)))
         config.gpu_options.visible_device_list = ",".join(numbers)
         # The meta optimizer is Grappler.
         config.graph_options.rewrite_options.disable_meta_optimizer = is_training
         config.graph_options.optimizer_options.do_function_inlining = is_training
-        # TensorFlow has one device for all cores, unless it is told to make one for each replica.
-        # Several hosts without GPUs have one replica each.
+        # TensorFlow has one device for all cores, unless it is told to make one for each replica;
+        # with GPUs these are not used. Several hosts without GPUs have one replica each.
         if self.strategy and self.hosts == 1:
             config.device_count["CPU"] = self.per_host
         return config

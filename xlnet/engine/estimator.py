@@ -59,6 +59,8 @@ class TrainingRun:
       config: the architecture.
       devices: of the run.
       network: how the network is run, such as its precision and dropout.
+      weights: the prefix of the checkpoint with the weights to start from, or to evaluate; None: a
+        training has random ones, or those of the run that it resumes.
     """
 
     settings: RunSettings
@@ -66,6 +68,7 @@ class TrainingRun:
     config: XLNetConfig
     devices: Devices
     network: NetworkSettings
+    weights: str | None
 
     @property
     def unit(self) -> tuple[str, int]:

@@ -76,8 +76,8 @@ def fit(
         # it was: the document is written after that.
         estimator = stack.enter_context(Estimator.started(run, start))
         recurrent_memory.load(estimator, model_dir, devices)
-        if settings.init_checkpoint and not checkpoint.newest(model_dir):
-            checkpoint.start_from(estimator.session, settings.init_checkpoint)
+        if run.weights:
+            checkpoint.start_from(estimator.session, run.weights)
         _begin(run, start)
         reports = progress.Progress(run, start)
 
@@ -150,8 +150,8 @@ def _begin(run: TrainingRun, step: int) -> None:
     start = "random weights"
     if step:
         start = f"{run.settings.model_dir}, step {step}"
-    elif run.settings.init_checkpoint:
-        start = checkpoint.resolve(run.settings.init_checkpoint)
+    elif run.weights:
+        start = run.weights
     banner = {
         "devices": run.devices.description,
         "precision": run.devices.precision_in_words(run.network),

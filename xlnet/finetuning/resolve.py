@@ -177,12 +177,16 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
     run_document.check_resumed(
         document, model.config, data.tokenizer, settings.allow_changes
     )
+    weights = None
+    if settings.init_checkpoint and not checkpoint.newest(settings.model_dir):
+        weights = checkpoint.resolve(settings.init_checkpoint)
     return FineTuningRun(
         settings=settings,
         optimization=optimization,
         config=model.config,
         devices=devices,
         network=model.network,
+        weights=weights,
         model=TaskModel(model.config, FineTunedTask(task, settings), model.network),
         data=data,
         document=document,

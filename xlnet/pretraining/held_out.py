@@ -20,22 +20,8 @@ from xlnet.engine import checkpoint
 from xlnet.engine.devices import Devices, without_registered_gradients
 from xlnet.model.ops import Arrays, Tensors
 from xlnet.pretraining.run import PretrainingRun
-from xlnet.runs import run_document
 
 _log = logging.getLogger(__name__)
-
-
-def evaluate(run: PretrainingRun) -> dict[str, Any]:
-    """The held-out loss, and the metrics derived from it, of the weights of --init_checkpoint or,
-    if that is not given, of the newest checkpoint in the model directory; writes nothing.
-
-    Raises:
-      UserError: the weights are of another network or vocabulary, or not complete.
-    """
-    flag = "init_checkpoint" if run.settings.init_checkpoint else "model_dir"
-    prefix = checkpoint.resolve(getattr(run.settings, flag), flag)
-    run_document.check_weights(prefix, run.config, run.tokenizer, flag)
-    return HeldOut(run).evaluate_step(checkpoint.step_named(prefix), prefix)
 
 
 class HeldOut:
@@ -47,7 +33,7 @@ class HeldOut:
         manifest, settings = run.held_out, run.settings
         directory = settings.eval_record_info_dir
         assert manifest and directory, "there are held-out records"
-        self._init_checkpoint = settings.init_checkpoint
+        self._initial_weights = run.weights
         self._num_sequences = manifest.num_streams * manifest.windows_per_stream
         # Each batch continues the text streams of the batch before, on one device. Its size divides
         # the number of streams, so that all batches are of this size, and is at most that of a
@@ -84,8 +70,8 @@ class HeldOut:
 
         Args:
           step: of the checkpoint.
-          prefix: of the checkpoint; None: the initial weights, which are random or those of
-            --init_checkpoint.
+          prefix: of the checkpoint; None: the initial weights, those of the run's `weights` or
+            random ones.
         """
         session = self._session
         with session.graph.as_default():
@@ -93,8 +79,8 @@ class HeldOut:
                 checkpoint.restore(session, prefix, tf.global_variables())
             else:
                 session.run(self._initialize)
-                if self._init_checkpoint:
-                    checkpoint.start_from(session, self._init_checkpoint)
+                if self._initial_weights:
+                    checkpoint.start_from(session, self._initial_weights)
         session.run(self._begin)
         batches = []
         with progress("held out", self._num_sequences, " sequences") as add:

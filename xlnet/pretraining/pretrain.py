@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from xlnet.engine import loop
+from xlnet.engine import checkpoint, loop
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.pretraining import held_out
 from xlnet.pretraining.resolve import resolve
@@ -32,7 +32,9 @@ def pretrain(
     system.import_own_module(settings.own_module)
     run = resolve(settings, architecture, network, optimization, device, given)
     if run.settings.do_eval:
-        held_out.evaluate(run)
+        assert run.weights, "`resolve` has found some"
+        step = checkpoint.step_named(run.weights)
+        held_out.HeldOut(run).evaluate_step(step, run.weights)
         return
     selection = BestCheckpoint(run.settings.model_dir, "loss", lower_is_better=True)
     # Without held-out records nothing is evaluated while training.

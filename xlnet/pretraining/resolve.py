@@ -69,7 +69,9 @@ def resolve(
       UserError: something does not fit; nothing was written.
     """
     settings = _with_directories(settings)
-    settings, network, optimization = inherit(settings, network, optimization, given)
+    settings, network, optimization = inherited_settings(
+        settings, network, optimization, given
+    )
     run_devices = devices.connect(device)
 
     # Read the records.
@@ -106,8 +108,12 @@ def resolve(
 
     # Do the records fit the devices, the initial weights the network, and this run the one that it
     # resumes?
-    fused_attention = None  # of an evaluation
-    if not settings.do_eval:
+    fused_attention = weights = None
+    if settings.do_eval:
+        flag = "init_checkpoint" if settings.init_checkpoint else "model_dir"
+        weights = checkpoint.resolve(getattr(settings, flag), flag)
+        run_document.check_weights(weights, config, tokenizer, flag)
+    else:
         input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
         run_devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
         if held_out:
@@ -119,8 +125,8 @@ def resolve(
                 settings.eval_steps,
             )
         if settings.init_checkpoint and not checkpoint.newest(settings.model_dir):
-            prefix = checkpoint.resolve(settings.init_checkpoint)
-            run_document.check_weights(prefix, config, tokenizer, "init_checkpoint")
+            weights = checkpoint.resolve(settings.init_checkpoint)
+            run_document.check_weights(weights, config, tokenizer, "init_checkpoint")
         run_document.check_resumed(document, config, tokenizer, settings.allow_changes)
         fused_attention = choose_fused_attention(
             device.fused_attention, settings, config, network, run_devices
@@ -131,6 +137,7 @@ def resolve(
         config=config,
         devices=run_devices,
         network=network,
+        weights=weights,
         objective=objective,
         tokenizer=tokenizer,
         manifest=manifest,
@@ -196,7 +203,7 @@ def _weights_at_start(settings: PretrainingSettings) -> tuple[str | None, bool]:
     return None, False
 
 
-def inherit(
+def inherited_settings(
     settings: PretrainingSettings,
     network: NetworkSettings,
     optimization: OptimizationSettings,
@@ -247,7 +254,7 @@ def choose_architecture(
     the name of a preset, or else from the directory of the weights that the command starts from.
 
     Args:
-      settings: after `inherit`.
+      settings: after `inherited_settings`.
       architecture: `ArchitectureSettings`; None of those that are not given.
       manifest: of the training records.
 

@@ -253,7 +253,8 @@ class TableReader(TaskFields):
         if errors:
             # Official files may have bad rows, which the authors of the set left out, too.
             skips = self.files.skips_errors or self.published.has_broken_rows
-            _report(path, errors, bool(skips and need_labels and rows))
+            are_skipped = bool(skips and need_labels and rows)
+            _report(path, errors, are_skipped)
         return rows
 
     def _reason_to_leave_out(self, cells: Mapping[str, Any]) -> str:

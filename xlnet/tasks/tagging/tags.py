@@ -207,7 +207,9 @@ class Tagging(Task):
         """The mean of the cross entropy over the tagged words of each record, float32 [B]."""
         import tensorflow.compat.v1 as tf
 
-        length = tf.shape(logits)[1]  # T'
+        length = tf.shape(logits)[
+            1
+        ]  # T', as of `logits`: without common padding on the left
         labels = features["label_ids"][:, -length:]  # int32 [B,T'], ids + 1 or 0
         weights = tf.cast(labels > 0, tf.float32)  # 1 at tagged words' first pieces
         ids = tf.maximum(labels - 1, 0)
