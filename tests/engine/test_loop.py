@@ -13,7 +13,7 @@ import pytest
 from helpers.finetuning import assert_same
 from helpers.pretraining import complete, curve, train, weights
 
-from xlnet.engine import loop, progress
+from xlnet.engine import checkpoint, loop, progress
 from xlnet.pretraining import held_out
 from xlnet.pretraining.held_out import HeldOut
 
@@ -39,6 +39,24 @@ def check_same(place, name):
     assert found.read_text() == expected.read_text()
     assert (curve(place, name) == curve(place, "whole")).all()
     assert_same(weights(place, f"{name}/best"), weights(place, "whole/best"))
+
+
+def test_a_run_that_another_process_began_meanwhile_resumes(
+    place, run, whole, monkeypatch
+):
+    """Between `resolve`, which finds no checkpoint, and the lock."""
+    resume = loop._resume
+
+    def raced(*arguments):
+        shutil.copytree(place / "whole", place / "raced", dirs_exist_ok=True)
+        checkpoint.remove(str(place / "raced" / "model.ckpt-6"))
+        return resume(*arguments)
+
+    monkeypatch.setattr(loop, "_resume", raced)
+    initial = place / "whole" / "best"
+    done = complete(place, "raced", **run, init_checkpoint=initial)
+    assert "started from" not in done.stdout
+    assert_same(weights(place, "raced"), weights(place, "whole"))
 
 
 class Killed(BaseException):

@@ -50,6 +50,15 @@ def check_same(place, name):
     assert kept == place.json("whole", "evaluations.json")
 
 
+def test_a_finished_run_evaluates_another_file_as_another(place):
+    """The results of its own dev file stay."""
+    other = place.path("own", "train.tsv")
+    train(place, "whole", do_eval=True, dev_file=other)
+    results_of = place.directory / "whole" / "results"
+    names = {path.name for path in results_of.glob("eval_results_*")}
+    assert names == {"eval_results_file_train.json"}
+
+
 @pytest.mark.parametrize("told", (1, 5))
 def test_sigterm_saves_and_exits(place, monkeypatch, told):
     """Told to stop in step 1 or in the last one, before it is evaluated; no prediction follows."""

@@ -76,7 +76,8 @@ def fit(
         # it was: the document is written after that.
         estimator = stack.enter_context(Estimator.started(run, start))
         recurrent_memory.load(estimator, model_dir, devices)
-        if run.weights:
+        # If another process has trained here since `resolve`, the run resumes.
+        if run.weights and not start:
             checkpoint.start_from(estimator.session, run.weights)
         _begin(run, start)
         reports = progress.Progress(run, start)

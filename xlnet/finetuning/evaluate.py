@@ -21,6 +21,7 @@ from xlnet.finetuning.data import CUT_WORDS
 from xlnet.finetuning.model import Predictor
 from xlnet.finetuning.run import TaskRun
 from xlnet.runs import model_files, run_document
+from xlnet.runs.task_settings import finetuned_document
 from xlnet.settings.training import BEST, RESULTS
 from xlnet.support import files
 from xlnet.tasks import results
@@ -181,7 +182,8 @@ class Evaluator:
         while_training = best_checkpoint.BestCheckpoint(
             settings.model_dir, task.metrics[0]
         )
-        trained_with = self._run.document.resolved if self._run.document else {}
+        document = finetuned_document(settings.model_dir)
+        trained_with = document.resolved if document else {}
         evidence = verdict.Evidence(
             task,
             split,
@@ -227,7 +229,8 @@ class Evaluator:
         file that this command evaluates as this split. With "file_", the evaluation of a file that
         happens to be called dev does not replace the run's own evaluation of its dev split."""
         named = self._settings.named_files.get(split)
-        document = self._run.document
+        # That in the directory: a training that had ended already writes none.
+        document = finetuned_document(self._settings.model_dir)
         if not named or not document:
             return split
         # The file may be that of the run, which a resumed training names again.

@@ -80,7 +80,6 @@ def resolve(
         optimization,
         data,
         devices.connect(device),
-        trained,
     )
     check_run(run)
     return run

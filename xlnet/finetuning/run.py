@@ -44,15 +44,12 @@ class TaskRun:
       optimization: the length of the training, its learning rate and optimizer.
       data: the files of the task, and the vocabulary.
       devices: those that the run computes on.
-      document: of the fine-tuned model that was in the directory; None without one. Of a training
-        the content of the `run.json` that it writes.
     """
 
     model: TaskModel
     optimization: OptimizationSettings
     data: TaskData
     devices: Devices
-    document: run_document.RunDocument | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +59,7 @@ class FineTuningRun(TaskRun, TrainingRun):
     Attributes, besides those of `TaskRun` and `TrainingRun`:
       settings: of the task and of the run, with a value for whatever was not given; those of
         `model`, too.
+      document: the content of the run's `run.json`.
       rows: the examples to train on.
       records: the path of the TFRecord file of these rows.
       class_weights: floats [L], the weight of each of L labels in the loss; None: all 1.

@@ -15,7 +15,8 @@ outputs; predictions, metrics, tables and files. A type is given to `xlnet.tasks
 The label of a row is what its file says: a name, several, or a number. Its target is the label as
 numbers. The network's logits become values, such as probabilities, and these a decision: the
 predicted label in the form of a target. A row (`tasks.task.Row`) is an example; it has one record,
-a sequence of tokens, or several, one for each window of a long question.
+a sequence of tokens, or several, one for each window of a paragraph or of a sentence to tag that is
+long.
 
 Build the output layer from `nn` (`model.heads.HeadBuilder`). Import TensorFlow in the functions
 that use it: files are read and checked without it.
@@ -465,7 +466,7 @@ def known_name(task: Task, name: str) -> str:
     know its labels, `labels` is () and any name is one."""
     require_text(name)
     if "\n" in name:
-        raise ValueError(f"label {name!r:.80}, expected one line; --quoting")
+        raise ValueError(f"label {name!r:.80}, expected one line")
     names = task.labels
     if names and name not in names:
         # Whether choices have letters or numbers is declared by this flag.

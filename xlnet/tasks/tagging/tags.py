@@ -207,9 +207,8 @@ class Tagging(Task):
         """The mean of the cross entropy over the tagged words of each record, float32 [B]."""
         import tensorflow.compat.v1 as tf
 
-        length = tf.shape(logits)[
-            1
-        ]  # T', as of `logits`: without common padding on the left
+        # T', as of `logits`: T without the padding on the left that all records have.
+        length = tf.shape(logits)[1]
         labels = features["label_ids"][:, -length:]  # int32 [B,T'], ids + 1 or 0
         weights = tf.cast(labels > 0, tf.float32)  # 1 at tagged words' first pieces
         ids = tf.maximum(labels - 1, 0)
