@@ -6,7 +6,7 @@ import json
 
 import pytest
 from helpers import command
-from helpers.models import assert_tables_alike, make_model
+from helpers.models import make_model
 
 import xlnet
 from xlnet.commands import predict
@@ -190,14 +190,14 @@ def test_a_model_keeps_its_columns_and_not_the_form_of_its_files(tmp_path):
     flags = dict(model_dir=model, input=tmp_path / "new.csv")
     line = command.refused("xlnet predict", **flags)
     assert "new.csv:2: found" in line and "--delimiter" in line
-    flags["delimiter"] = ";"
+    # On some processors the last bit depends on the size of a batch.
+    flags.update(delimiter=";", eval_batch_size=1)
     found = []
     for column, header in (("text", "names"), ("1", "none")):
         form = dict(text_a_column=column, header=header)
         done = command.succeed("xlnet predict", **form, **flags)
         found.append([line.split("\t")[1:] for line in done.stdout.splitlines()])
-    assert [len(lines) for lines in found] == [2, 3]
-    assert_tables_alike([found[0][1]], [found[1][2]])
+    assert [len(lines) for lines in found] == [2, 3] and found[0][1] == found[1][2]
     with xlnet.load(model, device="cpu") as loaded:
         (asked,) = loaded.classify(['say "kamat"'])
     assert found[0][1][0] == asked.label

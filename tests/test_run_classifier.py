@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from helpers import command
 from helpers.finetuning import TOPICS, make_vocabulary, make_workspace, weights
-from helpers.models import assert_tables_alike
 from helpers.paths import RELEASED
 
 from xlnet.engine import best_checkpoint
@@ -116,14 +115,11 @@ def test_a_model_copied_elsewhere_needs_nothing_but_a_file(
     shutil.move(tmp_path / "best", tmp_path / "elsewhere")
     before = sorted(path.name for path in (tmp_path / "elsewhere").iterdir())
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    flags.update(model_dir=tmp_path / "elsewhere", output="-")
+    # Batches of the same size, on which the last bit depends on some processors.
+    flags.update(model_dir=tmp_path / "elsewhere", output="-", eval_batch_size=2)
     done = command.succeed("run_classifier.py", **flags)
     expected = (tmp_path / "expected" / "predictions_custom_test.tsv").read_text()
-    tables = [
-        [line.split("\t") for line in text.splitlines()]
-        for text in (done.stdout, expected)
-    ]
-    assert_tables_alike(*tables)
+    assert done.stdout == expected
     assert "predicted custom test  step 2  (5 rows): -" in done.stderr
     assert sorted(path.name for path in (tmp_path / "elsewhere").iterdir()) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "expected"]

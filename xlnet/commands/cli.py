@@ -35,8 +35,8 @@ _PRESETS = "Presets"  # title of the help of --config
 UNUSED = tuple(
     """d_embed gcp_project init_global_vars iterations mask_alpha mask_beta master max_qa_length
     max_seq_length num_core_per_host num_hosts num_passes num_predict num_proc overwrite_data
-    pass_id predict_batch_size proc_id shuffle_buffer
-    summary_type target_eval_key tpu tpu_job_name tpu_name tpu_zone track_mean use_tpu""".split()
+    pass_id predict_batch_size proc_id shuffle_buffer summary_type target_eval_key tpu tpu_job_name
+    tpu_name tpu_zone track_mean use_tpu""".split()
 )
 # Those of `UNUSED` that are switches: a value is optional.
 _SWITCHES = ("track_mean", "init_global_vars", "use_tpu")

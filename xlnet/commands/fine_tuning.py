@@ -39,8 +39,8 @@ def squad() -> None:
     """Fine-tunes an XLNet to find the answer to a question in a text, or that there is none.
 
     Files are SQuAD's JSON, or tables with a question in each row: train_file and predict_file, or
-    those of a known task in data_dir. A run found in model_dir is
-    resumed. Training evaluates once an epoch and keeps the best checkpoint as model_dir/best.
+    those of a known task in data_dir. A run found in model_dir is resumed. Training evaluates once
+    an epoch and keeps the best checkpoint as model_dir/best.
 
     Examples:
       xlnet squad --config=squad2-base --data_dir=SQuAD --model_dir=model \\

@@ -135,9 +135,8 @@ class Reading:
         self._slot_positions = np.full(size, _EMPTY)  # [S], of the slots' tokens
         self._slot_is_padding = np.zeros((1, size), bool)  # [B,S]
         self._num_read = 0  # tokens of each text
-        self._subgraph.compute(
-            ["clear"], {"size": size}
-        )  # makes the slots, of one text
+        # Makes the slots, of one text.
+        self._subgraph.compute(["clear"], {"size": size})
 
     def read(
         self,

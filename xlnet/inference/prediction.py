@@ -33,6 +33,7 @@ from xlnet.tasks.task import InlineExample, Ranked, Row
 
 VERBS = ("classify", "score", "choose", "rank", "answer", "tag")
 EXPLAINED = ("classify", "score", "rank")  # of models with one output for a text
+_MOST_WORDS = 2048  # of a text that are read: it is predicted again without each
 
 
 class _PreparedItem(NamedTuple):
@@ -231,6 +232,9 @@ class Explaining(Method):
                     rows.append(row._replace(pairs=(tuple(texts_without_word),)))
             if number == 0:
                 first_words = len(words)
+        if len(rows) > 1 + _MOST_WORDS:
+            found = f"{len(rows) - 1} words that are read"
+            raise wrong("text", found, f"at most {_MOST_WORDS}")
 
         predictions, counts = self._predictor.predict(rows)
         # Of each row probabilities, [rows,L], or a score, [rows].

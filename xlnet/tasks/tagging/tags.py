@@ -5,8 +5,8 @@ after a space has the mark of the space, "▁EU"; a word after another one, such
 character, does not, so that it is the vocabulary's piece of running text, without a lone "▁". The
 first word of a sentence has the mark in languages with spaces between words.
 
-A sentence that does not fit becomes several windows, as a long question. Each word
-is tagged in one of them, the others have it as context.
+A sentence that does not fit becomes several windows, as the paragraph of a question. Each word is
+tagged in one of them, the others have it as context.
 """
 
 from __future__ import annotations
