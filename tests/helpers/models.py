@@ -106,15 +106,6 @@ def assert_alike(found, expected, rel=1e-5):
         assert found == expected
 
 
-def assert_tables_alike(found, expected):
-    """Lists of cells, texts, are equal, but numbers only up to rounding: on some processors that
-    depends on the size of a batch."""
-    assert [len(line) for line in found] == [len(line) for line in expected]
-    for cell, other in zip(sum(found, []), sum(expected, [])):
-        if cell != other:
-            assert float(cell) == pytest.approx(float(other), rel=1e-5, abs=1e-7)
-
-
 def _plain(value):
     for name in ("named", "_asdict", "tolist"):
         if hasattr(value, name):

@@ -90,6 +90,14 @@ def test_of_a_long_text_what_was_read_is_explained(tmp_path, monkeypatch):
         assert found.weights[1] == 0
 
 
+def test_a_text_of_more_words_than_are_predicted_without_is_refused(tmp_path):
+    directory = make_model(tmp_path, "classification", max_seq_length=16384)
+    with xlnet.load(directory, device="cpu") as model:
+        said = "text: found 2049 words that are read, expected at most 2048"
+        with pytest.raises(UserError, match=said):
+            model.explain(("sol " * 2048, "ka"))
+
+
 def test_outputs_that_are_not_finite_explain_nothing(loaded, monkeypatch):
     predict = Predictor.predict
 
