@@ -3,6 +3,7 @@
 import json
 import random
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -106,6 +107,18 @@ def test_the_directory_alone_is_evaluated_on_the_file_of_its_training(place, tra
     done = command.succeed("xlnet evaluate", model_dir=place / "model")
     (line,) = re.findall("^eval custom dev  .*", trained.stdout, re.MULTILINE)[-1:]
     assert line in done.stdout
+
+
+def test_the_same_command_resumes_and_evaluates_the_same_file(place, trained, tmp_path):
+    """As the authors write it: the file to predict is the dev file, too."""
+    shutil.copytree(place / "model", tmp_path / "model")
+    resumed = dict(model_dir=tmp_path / "model", train_steps=121, do_train=True)
+    done = run(place, do_predict=True, **resumed)
+    assert done.returncode == 0, done.stderr
+    assert "to evaluate on while training" not in done.stdout
+    assert re.search("^eval custom dev  step 121 ", done.stdout, re.MULTILINE)
+    document = json.loads((tmp_path / "model" / "run.json").read_text())
+    assert document["resolved"]["dev_file"] == str(place / "dev.json")
 
 
 def test_the_head_is_the_reference_s(place, trained):

@@ -44,11 +44,12 @@ def fine_tune(
         # The document of the run that the training resumes, None without one.
         resumed = finetuned_document(settings.model_dir) if settings.do_train else None
         # As in the original program, a file to predict is the dev file, too. A training that
-        # resumes has the dev file that it began with.
-        if settings.evaluates_predict_file and not resumed:
+        # resumes on the files of its run has the dev file of these.
+        names_files = settings.train_file or settings.data_dir
+        if settings.evaluates_predict_file and (names_files or not resumed):
             settings = dataclasses.replace(settings, dev_file=settings.predict_file)
             given = {*given, "dev_file"}
-        if settings.do_prepro:
+        if settings.do_prepro and not settings.do_train:  # which makes records, too
             make_records(settings)
             if not settings.does_run:
                 return
