@@ -32,7 +32,7 @@ CLASS = (Feature("label_ids", (), "int"),)
 def arrays_of(pair, tokenizer, length, label=0):
     """The arrays of the record of a row."""
     labels, layout = np.array([label]), Layout(length)
-    return encoding.arrays_of([(pair,)], labels, tokenizer, layout)[0]
+    return encoding.arrays_of([(pair,)], labels, tokenizer, layout, "left")[0]
 
 
 @pytest.fixture(scope="module")
@@ -65,12 +65,12 @@ def test_golden():
 )
 def test_a_text_and_a_pair(a, b, ids, segments):
     pair = encoding.fit_to_length(a, b, Layout(len(ids)))
-    found = encoding.lay_out([pair], len(ids), SPECIAL)
+    found = encoding.lay_out([pair], len(ids), SPECIAL, "left")
     assert found["input_ids"].tolist() == [ids]
     assert found["segment_ids"].tolist() == [segments]
     assert found["input_mask"].tolist() == [[int(each == 4) for each in segments]]
     # On the right, the padding of questions is another segment.
-    right = encoding.lay_out([pair], len(ids), SPECIAL, pads="right")
+    right = encoding.lay_out([pair], len(ids), SPECIAL, "right")
     padding = segments.count(4)
     assert right["segment_ids"].tolist() == [segments[padding:] + [3] * padding]
     assert right["input_ids"].tolist() == [ids[padding:] + [0] * padding]
@@ -175,6 +175,21 @@ def test_choices_are_joined_in_a_record(tiny, tmp_path):
             part = joined[name][0, 16 * c : 16 * c + 16]
             assert part.tolist() == alone[name][0].tolist()
     assert joined["label_ids"].tolist() == [1]
+
+
+@pytest.mark.parametrize("side", ("left", "right"))
+def test_a_batch_has_the_whole_text_on_either_side(tiny, side):
+    """Its task type says where the padding is; a batch of a short text leaves most of it out."""
+    task = TASK_TYPES["classification"]("mine", Columns(), ("0", "1"), ())
+    padding = encoding.Padding(side)
+    object.__setattr__(task, "padding", padding)
+    row = Row("", (("the cat", "a mat"),), "1")
+    records, _, counts = task.encode([row], tiny, Layout(32))
+    (batch,) = encoding.batches_by_length(records, 32, padding, 1)
+    ids = batch["input_ids"][0]
+    assert len(ids) < 32
+    assert np.count_nonzero(ids) == counts.read[0] + 3  # two <sep> and <cls>
+    assert (ids[0] == 0) == (side == "left")
 
 
 def test_records_are_found_again_by_content(tiny, tmp_path):

@@ -20,50 +20,6 @@ from xlnet.model.ops import Arrays, Tensors
 from xlnet.support import errors
 
 
-@dataclasses.dataclass(eq=False)
-class Subgraph:
-    """A part of the graph of a `RestoredSession`, on one device, such as the network of a task with
-    its outputs.
-
-    Attributes:
-      restored: the session.
-      inputs: placeholders of a batch, by name.
-      results: tensors that are computed from them, by name.
-    """
-
-    restored: RestoredSession
-    inputs: Tensors
-    results: Tensors
-
-    def outputs(self, features: Mapping[str, Any]) -> Arrays:
-        """All results for a batch, arrays by name. features: the inputs, arrays by name; others
-        are ignored."""
-        return dict(zip(self.results, self.compute(self.results, features)))
-
-    def compute(self, names: Iterable[str], features: Mapping[str, Any]) -> list:
-        """Computes some results for a batch; returns arrays in the order of `names`.
-
-        Args:
-          names: keys of `results`.
-          features: arrays by name; those that are not inputs are ignored. An input may be missing
-            if the results do not depend on it.
-        """
-        return self.restored.call(lambda: self.compute_at_once(names, features))
-
-    def compute_at_once(
-        self, names: Iterable[str], features: Mapping[str, Any]
-    ) -> list:
-        """As `compute`, but without `RestoredSession.call`: on a server this does not wait until
-        the caller has its turn. For what takes hardly any time."""
-        wanted = [self.results[name] for name in names]
-        feeds = {}
-        for name, tensor in self.inputs.items():
-            if name in features:
-                feeds[tensor] = features[name]
-        with errors.translated_errors():
-            return self.restored.session.run(wanted, feeds)
-
-
 class RestoredSession:
     """A session with the weights of a checkpoint on each device, and without anything of training.
     Any number of threads may use it.
@@ -102,9 +58,9 @@ class RestoredSession:
     def copies(
         self, name: str, build: Callable[[], tuple[Tensors, Tensors]]
     ) -> list[Subgraph]:
-        """The copies of a subgraph, one for each batch that is computed at the same time: with two
-        devices and two batches on each, those on the devices 0, 1, 0, 1. They are built, and their
-        weights read, when the name comes for the first time.
+        """The copies of a subgraph on the devices, each once for each batch that its device
+        computes at the same time: with two devices and two batches on each, those on the devices 0,
+        1, 0, 1. They are built, and their weights read, when the name comes for the first time.
 
         Args:
           name: of the subgraph, such as "task".
@@ -125,7 +81,7 @@ class RestoredSession:
                         of_devices.append(Subgraph(self, *tensors))
                     self._restore_new()
                 # The list is repeated, as each device computes several batches.
-                self._copies[name] = self._parallel_batches * of_devices
+                self._copies[name] = of_devices * self._parallel_batches
             return self._copies[name]
 
     def _restore_new(self) -> None:
@@ -146,14 +102,55 @@ class RestoredSession:
             self._restore_new()
 
 
+@dataclasses.dataclass(eq=False)
+class Subgraph:
+    """A part of the graph of a `RestoredSession`, on one device, such as the network of a task with
+    its outputs.
+
+    Attributes:
+      restored: the session.
+      inputs: placeholders of a batch, by name.
+      results: tensors that are computed from them, by name.
+    """
+
+    restored: RestoredSession
+    inputs: Tensors
+    results: Tensors
+
+    def compute(self, names: Iterable[str], features: Mapping[str, Any]) -> Arrays:
+        """Computes some results for a batch; returns arrays by name.
+
+        Args:
+          names: keys of `results`.
+          features: arrays by name; those that are not inputs are ignored. An input may be missing
+            if the results do not depend on it.
+        """
+        # Called here; on a server, when its caller has a turn.
+        return self.restored.call(lambda: self.compute_at_once(names, features))
+
+    def compute_at_once(
+        self, names: Iterable[str], features: Mapping[str, Any]
+    ) -> Arrays:
+        """As `compute`, but without `RestoredSession.call`: on a server this does not wait until
+        the caller has its turn. For what takes hardly any time."""
+        wanted = {name: self.results[name] for name in names}
+        feeds = {}
+        for name, tensor in self.inputs.items():
+            if name in features:
+                feeds[tensor] = features[name]
+        with errors.translated_errors():
+            return self.restored.session.run(wanted, feeds)
+
+
 def in_parallel(
     copies: Sequence[Subgraph], batches: Iterable[Arrays]
 ) -> Iterator[tuple[Arrays, Arrays]]:
-    """Yields (batch, its outputs) in the order of the batches. The copies of a subgraph, see
-    `RestoredSession.copies`, compute in parallel, each one batch at a time."""
+    """Yields (batch, all results for it) in the order of the batches. The copies of a subgraph,
+    those of `RestoredSession.copies`, compute in parallel."""
     if len(copies) == 1:  # in this thread, so that a server knows whose turn it is
+        (copy,) = copies
         for batch in batches:
-            yield batch, copies[0].outputs(batch)
+            yield batch, copy.compute(copy.results, batch)
         return
     # (batch, the future of its outputs), the oldest first
     running: collections.deque[Any] = collections.deque()
@@ -163,7 +160,8 @@ def in_parallel(
             if len(running) == len(copies):
                 oldest, outputs = running.popleft()
                 yield oldest, outputs.result()
-            running.append((batch, pool.submit(copy.outputs, batch)))
+            future = pool.submit(copy.compute, copy.results, batch)
+            running.append((batch, future))
         for batch, outputs in running:
             yield batch, outputs.result()
 

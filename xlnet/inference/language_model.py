@@ -198,8 +198,9 @@ class Reading:
 
         # A causal network predicts at its last token, another one at the blanks, the last rows.
         first_predicting = num_tokens - 1 if is_causal else num_tokens
-        log_probabilities, *attention = self._subgraph.compute(
-            ["log_probabilities", *[f"attention/{layer}" for layer in layers]],
+        of_layers = [f"attention/{layer}" for layer in layers]
+        outputs = self._subgraph.compute(
+            ["log_probabilities", *of_layers],
             {
                 "ids": ids,
                 "asked": len(blanks),
@@ -209,11 +210,13 @@ class Reading:
                 "wanted": range(first_predicting, len(rows)),
             },
         )
+        log_probabilities = outputs["log_probabilities"]
         require_finite(log_probabilities)
         if not layers:
             return log_probabilities
         # The T tokens have the first slots; the others are empty.
-        return log_probabilities, [layer[..., :num_tokens] for layer in attention]
+        attention = [outputs[name][..., :num_tokens] for name in of_layers]
+        return log_probabilities, attention
 
     def keep(self, parents: Sequence[int]) -> None:
         """Continues with other texts: the new text b has the tokens of the text `parents[b]`, a

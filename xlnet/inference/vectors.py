@@ -79,22 +79,25 @@ class Vectors(Method):
         tokenizer, length = self._model.tokenizer, self._layout.max_seq_length
         rows = [(item,) for item in items]
         labels = np.zeros(len(items), np.int32)  # records need some; not used
-        records, _, counts = encoding.arrays_of(rows, labels, tokenizer, self._layout)
+        padding = Padding()
+        records, _, counts = encoding.arrays_of(
+            rows, labels, tokenizer, self._layout, padding.side
+        )
         self._model.note_cut(counts.is_cut, length)
         computed: list[Any] = [None] * len(items)
         # Batches come in the order of length; their `index` is that of the items.
         for batch in batches_by_length(
             records,
             length,
-            Padding(),
+            padding,
             self._model.batch_size,
             self._model.most_tokens,
         ):
-            (outputs,) = self._subgraph.compute([self._layer], batch)  # [B,T,D]
-            for number, states, padding in zip(
-                batch["index"], outputs, batch["input_mask"]
-            ):
-                vector = self._pooled(states[padding < 1])  # padding is 1
+            outputs = self._subgraph.compute([self._layer], batch)
+            for number, states, is_padding in zip(
+                batch["index"], outputs[self._layer], batch["input_mask"]
+            ):  # states: [T,D]
+                vector = self._pooled(states[is_padding < 1])
                 read, total = counts.read[number], counts.total[number]
                 computed[number] = Computed(vector, read, total)
         return computed

@@ -171,7 +171,8 @@ class Task(TableReader):
           records of each row; `encoding.TokenCounts` of the rows).
         """
         pairs = [row.pairs for row in rows]
-        return encoding.arrays_of(pairs, self.targets(rows), tokenizer, layout)
+        labels, side = self.targets(rows), self.padding.side
+        return encoding.arrays_of(pairs, labels, tokenizer, layout, side)
 
     @property
     def texts(self) -> Names:

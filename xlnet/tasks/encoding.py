@@ -117,7 +117,7 @@ def lay_out(
     pairs: Sequence[tuple],
     max_seq_length: int,
     tokenizer: Tokenizer,
-    pads: str = "left",
+    side: str,
 ) -> dict[str, np.ndarray]:
     """Lays out pairs of texts as `A <sep> B <sep> <cls>`, or without B as `A <sep> <cls>`.
 
@@ -131,7 +131,7 @@ def lay_out(
       pairs: tuples (A, B or None) of lists of ids that fit.
       max_seq_length: T.
       tokenizer: has the ids of <sep> and <cls>.
-      pads: the side of the padding, "left" or "right".
+      side: of the padding, "left" or "right".
 
     Returns:
       a dict of `input_ids` int32, `input_mask` float32, 1 for padding, and `segment_ids` int32,
@@ -140,7 +140,7 @@ def lay_out(
     shape = len(pairs), max_seq_length
     input_ids = np.zeros(shape, np.int32)
     input_mask = np.ones(shape, np.float32)
-    padding = SEG_PAD_LEFT if pads == "left" else SEG_PAD_RIGHT
+    padding = SEG_PAD_LEFT if side == "left" else SEG_PAD_RIGHT
     segment_ids = np.full(shape, padding, np.int32)
     for number, (ids_a, ids_b) in enumerate(pairs):
         ids = [*ids_a, tokenizer.sep_id]
@@ -150,7 +150,7 @@ def lay_out(
             segments += [SEG_B] * (len(ids_b) + 1)
         ids.append(tokenizer.cls_id)
         segments.append(SEG_CLS)
-        begin = max_seq_length - len(ids) if pads == "left" else 0
+        begin = max_seq_length - len(ids) if side == "left" else 0
         positions = slice(begin, begin + len(ids))
         input_ids[number, positions] = ids
         input_mask[number, positions] = 0
@@ -163,7 +163,11 @@ def lay_out(
 
 
 def arrays_of(
-    rows: Sequence[tuple], labels: np.ndarray, tokenizer: Tokenizer, layout: Layout
+    rows: Sequence[tuple],
+    labels: np.ndarray,
+    tokenizer: Tokenizer,
+    layout: Layout,
+    side: str,
 ) -> tuple:
     """The arrays of the records of n rows, one for each.
 
@@ -172,6 +176,7 @@ def arrays_of(
       labels: those of the rows as numbers, [n, ...].
       tokenizer: of the vocabulary.
       layout: which tokens fit.
+      side: of the padding, "left" or "right".
 
     Returns:
       (dict of arrays: `IDS` [n,C*T], the choices one after the other, and `label_ids` [n, ...];
@@ -198,12 +203,13 @@ def arrays_of(
         tokens_read.append(read)
         tokens_total.append(total)
 
-    arrays = lay_out(sequences, layout.max_seq_length, tokenizer)  # [n*C,T] each
+    # [n*C,T] each
+    arrays = lay_out(sequences, layout.max_seq_length, tokenizer, side)
     for name, values in arrays.items():
         arrays[name] = values.reshape(len(rows), -1)
     arrays["label_ids"] = labels
-    counts = np.ones(len(rows), np.int64)
-    return arrays, counts, TokenCounts(np.array(tokens_read), np.array(tokens_total))
+    windows = np.ones(len(rows), np.int64)
+    return arrays, windows, TokenCounts(np.array(tokens_read), np.array(tokens_total))
 
 
 # ---- batches in memory

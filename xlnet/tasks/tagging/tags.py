@@ -180,7 +180,7 @@ class Tagging(Task):
                 widest = slice(widest_start + shift, widest_end + shift)
                 record[:, widest] = of_sentence[:, widest_start:widest_end]
                 records.append(record)
-        arrays = encoding.lay_out(texts, length, tokenizer)
+        arrays = encoding.lay_out(texts, length, tokenizer, self.padding.side)
         arrays["word_starts"], arrays["label_ids"] = np.stack(records, axis=1)
         num_tokens = np.array(tokens)
         # Windows have all tokens.
@@ -283,7 +283,8 @@ class Tagging(Task):
 
     def evaluate(self, values: Any, gold_labels: Any, threshold: float) -> dict:
         """The task's metrics by name: precision, recall and F1 of entities, accuracy of tags.
-        values: the `Tags` of n rows; gold_labels: the rows."""
+        values: the `Tags` of n rows; gold_labels: the rows; threshold: not read, as tags have
+        none."""
         ratios, _ = self._scores(values, gold_labels, threshold)
         found = dict(zip(("precision", "recall", "f1"), ratios))
         gold = np.concatenate([row.label for row in gold_labels])
