@@ -25,7 +25,6 @@ from xlnet.engine.devices import Devices, connect
 from xlnet.model import kernels_gpu_check, ops
 from xlnet.pretraining import resolve
 from xlnet.settings.network import NetworkSettings
-from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.settings.training import DeviceSettings
 from xlnet.support.errors import UserError
 
@@ -91,8 +90,7 @@ def test_where_attention_is_fused(machine, monkeypatch):
 
     def fused(asked, used, objective="permutation"):
         """The compute capability for which attention is fused on these devices."""
-        settings = PretrainingSettings(record_info_dir="", objective=objective)
-        asked_of = asked, settings, types.SimpleNamespace(d_head=64), NetworkSettings()
+        asked_of = asked, objective, types.SimpleNamespace(d_head=64), NetworkSettings()
         return resolve.choose_fused_attention(*asked_of, used)
 
     assert fused(None, h100s()) == (9, 0)

@@ -166,6 +166,7 @@ def run_of(
         config,
         network=NetworkSettings(**network),
         weights=None,
+        sampling=settings,
         objective=objectives.find(settings.objective),
         tokenizer=types.SimpleNamespace(sep_id=4, cls_id=3, mask_id=6),
         manifest=types.SimpleNamespace(reuse_len=reuse_len),

@@ -63,6 +63,7 @@ def test_objectives(objective):
         network = NetworkSettings(precision=precision, **NETWORK)
         run = network.run_config(True, mem_len=MEMORY, device="cpu")
         batch = {name: tf.constant(x, tf.int32) for name, x in features.items()}
+        batch["weights"] = tf.ones([BATCH, TARGETS])
         chosen = objectives.find(objective)
         batch.update(chosen.targets(batch, [3, 4]))
         seed, mems = tf.constant([1, 2]), [tf.constant(memory, tf.float32)]

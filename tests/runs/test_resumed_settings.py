@@ -106,6 +106,14 @@ def start_document(directory, **resolved):
     """A pretraining run with weights in a directory, as far as a start from them reads it."""
     made = RunDocument(str(directory / "run.json"), "xlnet pretrain", resolved)
     run_document.write(str(directory), made)
+    (directory / "model.ckpt-1.index").write_text("")
+
+
+def inherited(settings, given=()):
+    """The three groups of settings of a pretraining."""
+    groups = settings, NetworkSettings(), OptimizationSettings()
+    start = resolve.start_of(settings)
+    return resolve.inherited_settings(*groups, given, start)
 
 
 def test_a_pretraining_that_starts_from_weights_has_the_settings_of_their_model(
@@ -127,8 +135,7 @@ def test_a_pretraining_that_starts_from_weights_has_the_settings_of_their_model(
     )
 
     def start(settings=asked, given=()):
-        groups = settings, NetworkSettings(), OptimizationSettings()
-        found = resolve.inherited_settings(*groups, given)
+        found = inherited(settings, given)
         return {name: value for group in found for name, value in vars(group).items()}
 
     found = start()
@@ -143,7 +150,7 @@ def test_a_pretraining_that_starts_from_weights_has_the_settings_of_their_model(
 
 def test_a_fine_tuning_that_starts_from_weights_has_their_clamp_len(tmp_path):
     start_document(tmp_path, clamp_len=3, mem_len=8)
-    for name in ("spiece.model", "xlnet_config.json", "model.ckpt-1.index"):
+    for name in ("spiece.model", "xlnet_config.json"):
         (tmp_path / name).write_text("")
     new = dict(TASK, model_dir=str(tmp_path / "new"), data_dir="d", output_dir="o")
     settings = ClassifierSettings(**new, init_checkpoint=str(tmp_path))
@@ -159,15 +166,13 @@ def test_an_evaluation_has_settings_that_agree_with_each_other(tmp_path):
     evaluation = PretrainingSettings(
         record_info_dir="r", model_dir=str(tmp_path), do_eval=True, mem_len=0
     )
-    groups = evaluation, NetworkSettings(), OptimizationSettings()
     with pytest.raises(UserError, match="mem_len: found 0, expected at least 1"):
-        resolve.inherited_settings(*groups, ["mem_len"])
+        inherited(evaluation, ["mem_len"])
 
 
 def test_fine_tuning_does_not_take_the_directory_of_a_pretrained_model(tmp_path):
     """It asked for a vocabulary, which a pretraining run keeps elsewhere."""
     start_document(tmp_path)
-    (tmp_path / "model.ckpt-1.index").write_text("")
     for what in (dict(do_train=True), dict(do_train=False, do_predict=True)):
         settings = ClassifierSettings(
             **{**TASK, **what, "model_dir": str(tmp_path), "data_dir": "d"}
@@ -193,7 +198,7 @@ def test_no_training_begins_with_random_weights_next_to_released_ones(tmp_path):
         settings = PretrainingSettings(
             record_info_dir="r", model_dir=str(tmp_path), **more
         )
-        resolve.inherited_settings(settings, *others, [])
+        inherited(settings)
 
     said = "model_dir: .*: found weights to start from.* as init_checkpoint"
     for start in (tune, pretrain):

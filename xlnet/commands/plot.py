@@ -1,6 +1,5 @@
 """Figures: xlnet plot masks, curves and attention."""
 
-import dataclasses
 from typing import Any, Optional
 
 from xlnet.commands import cli
@@ -77,8 +76,9 @@ def masks(settings: MaskSettings) -> None:
     # By default all tokens of the text are predicted. `choose_sampling` checks that a sequence has
     # so many tokens besides its special ones; one of twice the length of the text has.
     num_predict = settings.num_predict or _MOST_TOKENS
-    with_targets = dataclasses.replace(settings, num_predict=num_predict)
-    sampling = resolve.choose_sampling(with_targets, 2 * _MOST_TOKENS, reuse_len=0)
+    sampling = resolve.choose_sampling(
+        settings, num_predict, 2 * _MOST_TOKENS, reuse_len=0
+    )
     excerpt = plots.of_text(
         settings.text, tokenizer, sampling, settings.seed, _MOST_TOKENS
     )

@@ -140,34 +140,34 @@ def _attention_summary(
 
 
 def lm_loss(
-    sequence: tf.Tensor,
+    at_targets: tf.Tensor,
     target: tf.Tensor,
     embedding_table: tf.Tensor,
     precision: str = "fp32",
 ) -> tf.Tensor:
-    """-log p(target | the tokens before it in the order), of each target (paper, section 2.3):
-    float32 [B,P], in nats. p is a softmax over the vocabulary:
+    """-log p(target | what its vector has seen), of each target: float32 [B,P], in nats. In a
+    factorization order that are the tokens before it (paper, section 2.3). p is a softmax over the
+    vocabulary:
 
         p(x) = exp(e(x) · g + b(x)) / sum over x' of exp(e(x') · g + b(x'))
 
     with the embeddings e, to which the softmax is tied, and a learned bias b.
 
     Args:
-      sequence: g, the network's output at the target positions, [B,P,D].
+      at_targets: g, the network's output at the target positions, [B,P,D].
       target: int [B,P], the target tokens.
       embedding_table: e, [V,D].
       precision: of the matmul, "fp32", "bf16" or "fp16".
     """
-    return _softmax_cross_entropy(
-        lm_logits(sequence, embedding_table, precision), target
-    )
+    logits = lm_logits(at_targets, embedding_table, precision)
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=target, logits=logits)
 
 
 def lm_logits(
-    sequence: tf.Tensor, embedding_table: tf.Tensor, precision: str = "fp32"
+    at_targets: tf.Tensor, embedding_table: tf.Tensor, precision: str = "fp32"
 ) -> tf.Tensor:
     """The logits e(x) · g + b(x) of each token x of the vocabulary: float32 [B,P,V], from g
-    `sequence` [B,P,D], e `embedding_table` [V,D] and a learned bias b [V]; arguments as of
+    `at_targets` [B,P,D], e `embedding_table` [V,D] and a learned bias b [V]; arguments as of
     `lm_loss`."""
     vocabulary = embedding_table.shape.as_list()[0]
     with tf.variable_scope("lm_loss"):
@@ -175,10 +175,10 @@ def lm_logits(
     # One matmul for the targets of all sequences. The softmax over V that the callers make of the
     # logits is float32, so these are, too.
     dtype = DTYPES[precision]
-    flat = in_rows(tf.cast(sequence, dtype))  # [B*P,D]
+    flat = in_rows(tf.cast(at_targets, dtype))  # [B*P,D]
     logits = tf.matmul(flat, tf.cast(embedding_table, dtype), transpose_b=True)
     logits = tf.nn.bias_add(tf.cast(logits, tf.float32), bias)  # [B*P,V]
-    return tf.reshape(logits, shape_of(sequence)[:-1] + [vocabulary])
+    return tf.reshape(logits, shape_of(at_targets)[:-1] + [vocabulary])
 
 
 def dense_layer(
@@ -196,21 +196,6 @@ def dense_layer(
         if has_bias:
             bias = get_weight("bias", [size], tf.initializers.zeros())
     return dense(inputs, kernel, bias)
-
-
-def _softmax_cross_entropy(
-    logits: tf.Tensor, labels: tf.Tensor, smoothing: float = 0.0
-) -> tf.Tensor:
-    """-log p(label) of each element, with p the softmax of its logits: logits [...,C], labels int
-    [...] -> [...]. smoothing: the fraction of the label's probability that is spread evenly over
-    all classes."""
-    if not smoothing:
-        return tf.nn.sparse_softmax_cross_entropy_with_logits(
-            labels=labels, logits=logits
-        )
-    count = logits.shape.as_list()[-1]
-    targets = tf.one_hot(labels, count) * (1.0 - smoothing) + smoothing / count
-    return tf.nn.softmax_cross_entropy_with_logits_v2(labels=targets, logits=logits)
 
 
 @dataclasses.dataclass
@@ -299,9 +284,23 @@ class HeadBuilder:
         # further number, so none of them has this seed itself.
         return dropout(inputs, Dropout(self.run_config.dropout, fold_in(self.seed, -1)))
 
-    softmax_cross_entropy = staticmethod(_softmax_cross_entropy)
     count_to = staticmethod(count_to)
     gather_rows = staticmethod(gather_rows)
+
+    @staticmethod
+    def softmax_cross_entropy(
+        logits: tf.Tensor, labels: tf.Tensor, smoothing: float = 0.0
+    ) -> tf.Tensor:
+        """-log p(label) of each element, with p the softmax of its logits: logits [...,C], labels
+        int [...] -> [...]. smoothing: the fraction of the label's probability that is spread evenly
+        over all classes."""
+        if not smoothing:
+            return tf.nn.sparse_softmax_cross_entropy_with_logits(
+                labels=labels, logits=logits
+            )
+        count = logits.shape.as_list()[-1]
+        targets = tf.one_hot(labels, count) * (1.0 - smoothing) + smoothing / count
+        return tf.nn.softmax_cross_entropy_with_logits_v2(labels=targets, logits=logits)
 
     @staticmethod
     def sigmoid_cross_entropy(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:

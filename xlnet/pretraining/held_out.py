@@ -50,7 +50,7 @@ class HeldOut:
                 dataset = input_pipeline.pretraining_batches(
                     directory,
                     manifest,
-                    sampling=settings,
+                    sampling=run.sampling,
                     tokenizer=run.tokenizer,
                     batch_size=self._batch_size,
                     seed=0,
@@ -115,14 +115,14 @@ def outputs(run: PretrainingRun, features: Tensors) -> dict[str, Any]:
       next-segment prediction also label and continues, int [B]: whether segment B continues A, and
       whether that is predicted.
     """
-    batch, memory = run.with_targets(features)
+    batch, memory = run.with_targets_and_memory(features)
     results = {"weights": batch["weights"]}
     losses, segment_logits, kept = run.losses(batch)
     if segment_logits is not None:
         results["label"] = batch["label"]
         results["continues"] = tf.argmax(segment_logits, axis=1)
     # The memory is updated before the losses can be read, as the next batch continues the text
-    # streams; `with_targets` clears it where a stream starts.
+    # streams; `Memory` clears it where a stream starts.
     updates = [memory.update(kept["memory"])] if memory else []
     with tf.control_dependencies(updates):
         results["losses"] = tf.identity(losses)

@@ -81,7 +81,7 @@ Predicted = collections.namedtuple("Predicted", "outputs at_targets")
 
 def sampled_targets(features: Tensors, special_ids: Sequence[int]) -> Tensors:
     """The targets that the input pipeline sampled, at `positions` int [B,P]: a dict of positions
-    and ids, int [B,P], and weights, float32 [B,P], 1 if the features have none.
+    and ids, int [B,P], and weights, float32 [B,P].
 
     `special_ids` are not used: objectives that choose their targets themselves need them.
     """
@@ -89,7 +89,7 @@ def sampled_targets(features: Tensors, special_ids: Sequence[int]) -> Tensors:
     return dict(
         positions=features["positions"],
         ids=ids,
-        weights=features.get("weights", tf.ones(ids.shape, tf.float32)),
+        weights=features["weights"],
     )
 
 

@@ -36,6 +36,7 @@ def pretrain(
         step = checkpoint.step_named(run.weights)
         held_out.HeldOut(run).evaluate_step(step, run.weights)
         return
+    # Without patience: pretraining does not stop early.
     selection = BestCheckpoint(run.settings.model_dir, "loss", lower_is_better=True)
     # Without held-out records nothing is evaluated while training.
     evaluator = held_out.HeldOut(run) if run.held_out else None

@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Collection, Sequence
 from importlib.util import find_spec
-from typing import TypeVar
+from typing import NamedTuple
 
 import tensorflow as tf2
 
@@ -32,7 +32,6 @@ from xlnet.support.errors import UserError, wrong
 
 _log = logging.getLogger(__name__)
 
-Sampling = TypeVar("Sampling", bound=SamplingSettings)
 _TFRECORDS = "tfrecords"
 # Flags of the original that describe the records. The manifest of the records has the values: a
 # flag that is given must have the same one.
@@ -69,14 +68,15 @@ def resolve(
       UserError: something does not fit; nothing was written.
     """
     settings = _with_directories(settings)
+    start = start_of(settings)
     settings, network, optimization = inherited_settings(
-        settings, network, optimization, given
+        settings, network, optimization, given, start
     )
     run_devices = devices.connect(device)
 
     # Read the records.
     manifest, held_out = read_manifests(settings)
-    config = choose_architecture(settings, architecture, manifest)
+    config = choose_architecture(settings, architecture, manifest, start)
     tokenizer = Tokenizer(
         files.local(os.path.join(settings.record_info_dir, manifest.sp_model)),
         manifest.uncased,
@@ -86,9 +86,16 @@ def resolve(
     if objective.needs_mask_id and tokenizer.mask_id is None:
         raise wrong(tokenizer.path, "no <mask>", "one", f"--objective={objective.name}")
 
+    # Which tokens are predicted. Nothing reads the sampled ones of some objectives: one fits each
+    # sequence.
+    num_predict = settings.num_predict if objective.samples_targets else 1
+    sampling = choose_sampling(
+        settings, num_predict, manifest.seq_len, manifest.reuse_len
+    )
+
     # Make the document of the run, which is written when training starts. It has `num_predict` and
     # `perm_size` as they are given, 0 where they follow from the lengths of the records: training
-    # that continues from the weights may have longer records. So `choose_sampling` comes after it.
+    # that continues from the weights may have longer records.
     digests = {"record_info_dir": manifest.digest}
     if held_out:
         digests["eval_record_info_dir"] = held_out.digest
@@ -102,18 +109,13 @@ def resolve(
         text=run_document.text_of(tokenizer),
         digests=digests,
     )
-    if not objective.samples_targets:  # nothing reads those that are sampled
-        settings = dataclasses.replace(settings, num_predict=1)
-    settings = choose_sampling(settings, manifest.seq_len, manifest.reuse_len)
 
-    # Do the records fit the devices, the initial weights the network, and this run the one that it
-    # resumes?
-    fused_attention = weights = None
-    if settings.do_eval:
-        flag = "init_checkpoint" if settings.init_checkpoint else "model_dir"
-        weights = checkpoint.resolve(getattr(settings, flag), flag)
-        run_document.check_weights(weights, config, tokenizer, flag)
-    else:
+    # Do the weights fit the network, the records the devices, and this run the one that it resumes?
+    fused_attention = None
+    if start.weights and not start.resumes:
+        run_document.check_weights(start.weights, config, tokenizer, start.flag)
+    if not settings.do_eval:
+        # For its error: the batch size must divide the number of streams.
         input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
         run_devices.check_divides(settings.train_batch_size, settings.grad_accum_steps)
         if held_out:
@@ -124,12 +126,9 @@ def resolve(
                 "--eval_record_info_dir",
                 settings.eval_steps,
             )
-        if settings.init_checkpoint and not checkpoint.newest(settings.model_dir):
-            weights = checkpoint.resolve(settings.init_checkpoint)
-            run_document.check_weights(weights, config, tokenizer, "init_checkpoint")
         run_document.check_resumed(document, config, tokenizer, settings.allow_changes)
         fused_attention = choose_fused_attention(
-            device.fused_attention, settings, config, network, run_devices
+            device.fused_attention, objective.name, config, network, run_devices
         )
     return PretrainingRun(
         settings=settings,
@@ -137,10 +136,11 @@ def resolve(
         config=config,
         devices=run_devices,
         network=network,
-        weights=weights,
+        weights=None if start.resumes else start.weights,
         objective=objective,
         tokenizer=tokenizer,
         manifest=manifest,
+        sampling=sampling,
         held_out=held_out,
         document=document,
         fused_attention=fused_attention,
@@ -165,6 +165,7 @@ def _with_directories(settings: PretrainingSettings) -> PretrainingSettings:
             raise wrong("model_dir", "none", f"one: {records} is not on a disk")
         parent = os.path.dirname(os.path.abspath(records))
         model_dir = os.path.join(parent, "model")
+        files.require_no_pattern(model_dir, "model_dir")
         _log.info("note: model_dir is not given: %s", model_dir)
     return dataclasses.replace(
         settings,
@@ -186,21 +187,32 @@ def _records_directory(flag: str, directory: str) -> str:
     return directory
 
 
-def _weights_at_start(settings: PretrainingSettings) -> tuple[str | None, bool]:
-    """(the directory of the weights that the command starts from, None for random ones; whether it
-    resumes the run in this directory).
+class Start(NamedTuple):
+    """What a command starts from.
 
-    A training with checkpoints in its model_dir resumes. Where a run failed before its first
-    checkpoint there is nothing to resume. An evaluation has the weights of --init_checkpoint, or
-    else those in model_dir.
+    Attributes:
+      weights: the prefix of the checkpoint; None: random weights.
+      flag: that names it; "" without one.
+      resumes: whether the run in model_dir resumes.
     """
-    if run_document.weights_in(settings.model_dir) and not settings.do_eval:
-        return settings.model_dir, True
+
+    weights: str | None
+    flag: str
+    resumes: bool = False
+
+
+def start_of(settings: PretrainingSettings) -> Start:
+    """A training with checkpoints in its model_dir resumes. Where a run failed before its first
+    checkpoint there is nothing to resume. An evaluation has the weights of --init_checkpoint, or
+    else those in model_dir."""
+    newest = checkpoint.newest(settings.model_dir)
+    if newest and not settings.do_eval:
+        return Start(newest, "model_dir", resumes=True)
     if settings.init_checkpoint:
-        return files.directory_of(settings.init_checkpoint), False
+        return Start(checkpoint.resolve(settings.init_checkpoint), "init_checkpoint")
     if settings.do_eval:
-        return settings.model_dir, False
-    return None, False
+        return Start(checkpoint.resolve(settings.model_dir, "model_dir"), "model_dir")
+    return Start(None, "")
 
 
 def inherited_settings(
@@ -208,39 +220,42 @@ def inherited_settings(
     network: NetworkSettings,
     optimization: OptimizationSettings,
     given: Collection[str],
+    start: Start,
 ) -> tuple[PretrainingSettings, NetworkSettings, OptimizationSettings]:
     """The settings, where those that are not given are those of the run whose weights the command
-    starts from (see `_weights_at_start`): all of them if it resumes this run, and only those that
-    belong to the model otherwise. With random weights, the settings stay.
+    starts from: all of them if it resumes this run, and only those that belong to the model
+    otherwise. With random weights, the settings stay.
 
     Args:
       settings: as given, or their defaults, like the next two.
       network: how the network is run.
       optimization: of the optimizer.
       given: the names of the settings that the user gave, at any value.
+      start: what the command starts from.
 
     Raises:
       UserError: a given setting contradicts a run that resumes, the weights are fine-tuned, or
         model_dir has initial weights.
     """
     groups = settings, network, optimization
-    weights, resumes = _weights_at_start(settings)
-    if weights is None:
+    if start.weights is None:
         run_document.refuse_released(settings.model_dir)
         return groups
-    document = run_document.read(weights)
+    directory = os.path.dirname(start.weights)
+    document = run_document.read(directory)
     if not document:
         return groups
     if document.task is not None:
-        flag = "model_dir" if weights == settings.model_dir else "init_checkpoint"
         found = f"a fine-tuned model (by {document.path})"
-        raise wrong(f"{flag}: {weights}", found, "a pretrained one")
+        raise wrong(f"{start.flag}: {directory}", found, "a pretrained one")
     # `different`: in words, the given settings that are not those of the run.
-    groups, different = run_document.inherit(groups, given, document, of_run=resumes)
+    groups, different = run_document.inherit(
+        groups, given, document, of_run=start.resumes
+    )
     settings, network, optimization = groups
     # Given and inherited values together may contradict each other, so they are checked again.
     # The optimization has inherited values only of a run that resumes.
-    if resumes:
+    if start.resumes:
         run_document.refuse(document, different, settings.allow_changes)
         optimization.check()
     settings.check()
@@ -248,7 +263,10 @@ def inherited_settings(
 
 
 def choose_architecture(
-    settings: PretrainingSettings, architecture: Settings, manifest: Manifest
+    settings: PretrainingSettings,
+    architecture: Settings,
+    manifest: Manifest,
+    start: Start,
 ) -> XLNetConfig:
     """The architecture: each value from its flag, or else from `model_config_path`, a JSON file or
     the name of a preset, or else from the directory of the weights that the command starts from.
@@ -257,6 +275,7 @@ def choose_architecture(
       settings: after `inherited_settings`.
       architecture: `ArchitectureSettings`; None of those that are not given.
       manifest: of the training records.
+      start: what the command starts from.
 
     Raises:
       UserError: there is no architecture, or its vocabulary has another size than that of the
@@ -267,9 +286,8 @@ def choose_architecture(
         if value is not None:
             given[key] = value
     path = settings.model_config_path
-    weights, _ = _weights_at_start(settings)
-    if not path and weights:
-        of_weights = os.path.join(weights, CONFIG_NAME)
+    if not path and start.weights:
+        of_weights = os.path.join(os.path.dirname(start.weights), CONFIG_NAME)
         path = of_weights if os.path.exists(of_weights) else None
     if path:
         values = read_settings(path, "model_config_path", "model")
@@ -339,22 +357,28 @@ def _check_same(
         )
 
 
-def choose_sampling(settings: Sampling, seq_len: int, reuse_len: int) -> Sampling:
-    """The settings, where `num_predict` and `perm_size` follow from the lengths of the records if
-    they are not given, which is 0.
+def choose_sampling(
+    settings: SamplingSettings, num_predict: int, seq_len: int, reuse_len: int
+) -> SamplingSettings:
+    """The settings of targets and orders. `num_predict` and `perm_size` follow from the lengths of
+    the records where they are 0, not given.
 
     Args:
-      settings: `SamplingSettings`, or settings with these.
+      settings: with these among others; its `num_predict` is not read.
+      num_predict: of the targets of a sequence.
       seq_len: tokens of a sequence.
       reuse_len: those of them at its beginning whose vectors the memory keeps.
 
     Raises:
       UserError: more targets than a sequence can have, or no such factorization order.
     """
-    sampling = dataclasses.replace(
-        settings,
-        num_predict=settings.num_predict or max(1, seq_len // 6),
+    sampling = SamplingSettings(
         perm_size=settings.perm_size or max(reuse_len, seq_len - reuse_len),
+        factorization_order=settings.factorization_order,
+        num_predict=num_predict or max(1, seq_len // 6),
+        mask_mode=settings.mask_mode,
+        mask_alpha=settings.mask_alpha,
+        mask_beta=settings.mask_beta,
     )
     permutation.check(sampling, seq_len, reuse_len)
     return sampling
@@ -365,7 +389,7 @@ def choose_sampling(settings: Sampling, seq_len: int, reuse_len: int) -> Samplin
 
 def choose_fused_attention(
     requested: bool | None,
-    settings: PretrainingSettings,
+    objective: str,
     config: XLNetConfig,
     network: NetworkSettings,
     run_devices: Devices,
@@ -375,7 +399,7 @@ def choose_fused_attention(
     Args:
       requested: --fused_attention; None: it is not given, and attention is compiled on devices on
         which this was tried, if it is possible there. A note says if it is not.
-      settings: whose objective is checked.
+      objective: its name.
       config: whose d_head is checked.
       network: whose precision is checked.
       run_devices: the devices.
@@ -395,7 +419,7 @@ def choose_fused_attention(
     if not is_wanted:
         return None
     try:
-        _check_attention(capability, settings, config, network, run_devices)
+        _check_attention(capability, objective, config, network, run_devices)
     except UserError as error:
         if requested:
             raise
@@ -406,7 +430,7 @@ def choose_fused_attention(
 
 def _check_attention(
     capability: tuple[int, int] | None,
-    settings: PretrainingSettings,
+    objective: str,
     config: XLNetConfig,
     network: NetworkSettings,
     run_devices: Devices,
@@ -422,7 +446,7 @@ def _check_attention(
         found = f"{run_devices.description}, xla {run_devices.xla}, TensorFlow {tf2.__version__}"
         expected = "NVIDIA GPUs of one kind, --xla and TensorFlow 2.21"
         raise wrong("fused_attention", found, expected)
-    if settings.objective == "causal":
+    if objective == "causal":
         masks = "an objective with factorization orders, by which its programs mask"
         raise wrong("fused_attention", "objective causal", masks)
     precision = str(network.run_config(is_training=True).precision)

@@ -1,6 +1,7 @@
 """A pretraining run: its training step on each replica, its batches, what it reports.
 
-Shape letters as in `modeling`; b batch elements of this replica.
+Shape letters: B batch, b batch elements of what a function is given, Q positions, P targets, L
+layers, M remembered positions, D d_model.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from xlnet.model import heads, ops, parameters, stateless_random
 from xlnet.model.ops import Tensors
 from xlnet.pretraining import objectives
 from xlnet.runs import run_document
-from xlnet.settings.pretraining import PretrainingSettings
+from xlnet.settings.pretraining import PretrainingSettings, SamplingSettings
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,9 +30,9 @@ class PretrainingRun(TrainingRun):
     """A run as `resolve` makes it of a command line, files and directories. Nothing here or below
     depends on which of these a setting comes from.
 
-    Attributes, besides those of `TrainingRun` (optimization, config, devices, network):
-      settings: of the records, objective, memory, targets and steps. `num_predict` and `perm_size`
-        are never 0 here.
+    Attributes, besides those of `TrainingRun`:
+      settings: of the records, objective, memory and steps.
+      sampling: of targets and orders; `num_predict` and `perm_size` are never 0.
       objective: what is predicted.
       tokenizer: that of the records.
       manifest: of the training records.
@@ -42,6 +43,7 @@ class PretrainingRun(TrainingRun):
     """
 
     settings: PretrainingSettings
+    sampling: SamplingSettings
     objective: objectives.Objective
     tokenizer: Tokenizer
     manifest: Manifest
@@ -57,7 +59,7 @@ class PretrainingRun(TrainingRun):
         return input_pipeline.pretraining_batches(
             settings.record_info_dir,
             self.manifest,
-            sampling=settings,
+            sampling=self.sampling,
             tokenizer=self.tokenizer,
             batch_size=settings.train_batch_size,
             rows=self.devices.rows(settings.train_batch_size),
@@ -66,17 +68,17 @@ class PretrainingRun(TrainingRun):
         )
 
     def model_fn(self, features: Tensors) -> EstimatorSpec:
-        """A training step on one replica; features: those of `batches`, [b,...]."""
+        """Builds a training step on one replica; features: those of `batches`, [b,...]."""
         micro_batches = self.settings.grad_accum_steps
-        batch, memory = self.with_targets(features)
+        batch, memory = self.with_targets_and_memory(features)
         rows, _ = batch["ids"].shape.as_list()  # b, P
         # Losses are divided by the number of targets of the global batch, not of a replica or
         # micro-batch: batch elements have different numbers of targets, and each target shall have
         # the same weight. Means over replicas and micro-batches follow later, so the divisor here
-        # is the average number of targets of a micro-batch. Each batch element gets a copy of this
+        # is the mean number of targets of a micro-batch. Each batch element gets a copy of this
         # number, as a batch is cut into micro-batches along its first axis.
-        (target_count,) = mean_over_replicas([tf.reduce_sum(batch["weights"])])
-        batch["target_count"] = tf.fill([rows], target_count / micro_batches)
+        (of_replica,) = mean_over_replicas([tf.reduce_sum(batch["weights"])])
+        batch["mean_target_count"] = tf.fill([rows], of_replica / micro_batches)
         # Loss and gradients, of each micro-batch. In float16 the loss is scaled, since small
         # gradients would become 0.
         scale = optimizer.LossScale() if self.network.precision == "fp16" else None
@@ -99,7 +101,9 @@ class PretrainingRun(TrainingRun):
         update = tf.group(update, memory.update(kept["memory"]))
         return EstimatorSpec(loss, update, scalars, memory.variable)
 
-    def with_targets(self, features: Tensors) -> tuple[Tensors, Memory | None]:
+    def with_targets_and_memory(
+        self, features: Tensors
+    ) -> tuple[Tensors, Memory | None]:
         """Adds to the features of `batches`, [b,...], what `losses` reads besides.
 
         Returns:
@@ -122,10 +126,11 @@ class PretrainingRun(TrainingRun):
     def micro_batch_loss(
         self, part: Tensors, first_row: Any
     ) -> tuple[tf.Tensor, Tensors]:
-        """The loss of a micro-batch.
+        """Builds the loss of a micro-batch.
 
         Args:
-          part: a micro-batch of the batch of `model_fn`, with its `target_count`.
+          part: a micro-batch of the batch of `model_fn`; its `mean_target_count` is the same in all
+            parts of the global batch.
           first_row: the index of its batch element 0 in the global batch.
 
         Returns:
@@ -138,7 +143,7 @@ class PretrainingRun(TrainingRun):
         seed = stateless_random.dropout_seed(self.settings.seed, step)
         losses, segment_logits, kept = self.losses(part, seed, first_row)
         weighted = tf.reduce_sum(losses * part["weights"])
-        loss = weighted / part["target_count"][0]  # the same for all batch elements
+        loss = weighted / part["mean_target_count"][0]
         if segment_logits is not None:
             segments = tf.nn.sparse_softmax_cross_entropy_with_logits(
                 labels=part["label"], logits=segment_logits
@@ -148,14 +153,14 @@ class PretrainingRun(TrainingRun):
 
     def losses(
         self,
-        batch: Tensors,
+        features: Tensors,
         seed: tf.Tensor | None = None,
         first_row: Any = None,
     ) -> tuple[tf.Tensor, tf.Tensor | None, Tensors]:
-        """Runs the network on a batch of `with_targets`, or on a micro-batch of it.
+        """Builds the network on a batch of `with_targets_and_memory`, or on a micro-batch of it.
 
         Args:
-          batch: tensors [b,...] by name.
+          features: tensors [b,...] by name.
           seed: of dropout; None: in evaluation.
           first_row: the index of batch element 0 in the global batch; None: in evaluation.
 
@@ -177,25 +182,28 @@ class PretrainingRun(TrainingRun):
         # The network takes a memory for each layer: [b,L,M,D] is split into L times [b,M,D]. Its
         # batch axis is the first one, so micro-batches and replicas get their parts of it as of all
         # features.
-        mems = tf.unstack(batch["memory"], axis=1) if "memory" in batch else None
-        inputs = objectives.Batch(
-            self.config,
-            run_config,
-            batch,
-            mems,
-            seed,
-            first_row,
+        mems = None
+        if "memory" in features:
+            mems = tf.unstack(features["memory"], axis=1)
+        batch = objectives.Batch(
+            config=self.config,
+            run_config=run_config,
+            features=features,
+            mems=mems,
+            seed=seed,
+            first_row=first_row,
             mask_id=self.tokenizer.mask_id,
             with_segments=settings.next_segment_loss > 0,
         )
         with parameters.model_scope():
             # Such as `objectives._permutation`.
-            outputs, vectors = self.objective.predict(inputs)
+            outputs, at_targets = self.objective.predict(batch)
             table, precision = outputs.embedding_table, str(run_config.precision)
-            losses = heads.lm_loss(vectors, batch["ids"], table, precision)
+            target_ids = features["ids"]
+            losses = heads.lm_loss(at_targets, target_ids, table, precision)
             segment_logits = None
             if settings.next_segment_loss:
-                segment_logits = objectives.segment_logits(inputs, outputs)
+                segment_logits = objectives.segment_logits(batch, outputs)
         kept = {}
         if outputs.new_mems is not None:
             kept["memory"] = tf.stack(outputs.new_mems, axis=1)
@@ -219,7 +227,7 @@ class PretrainingRun(TrainingRun):
         settings, manifest = self.settings, self.manifest
         predicted: Any = "all"  # tokens of a sequence
         if self.objective.samples_targets:
-            predicted = settings.num_predict
+            predicted = self.sampling.num_predict
         steps = input_pipeline.steps_per_epoch(manifest, settings.train_batch_size)
         return {
             "data": (
