@@ -139,7 +139,7 @@ rows = parsing.read_parts(task, ".", "dev", need_labels=True)["dev"]
 truth = task.gold_labels(rows)
 values = np.array([[.2, .8], [.7, .3]])
 assert task.evaluate(values, truth, 0.5) == {"matthews": 1.0, "accuracy": 1.0}
-how = dict(step=1, threshold=.5, is_official=False)
+how = dict(step=1, threshold=.5, is_official=False, output=None)
 results.write_predictions("out", task, "dev", rows, values, **how)
 assert "tensorflow" not in sys.modules
 """

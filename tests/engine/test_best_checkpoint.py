@@ -110,7 +110,8 @@ def test_ties_go_to_the_lower_loss_then_to_the_earlier(tmp_path):
         assert chosen.best()["step"] == 3
         again = best_checkpoint.BestCheckpoint(str(folder), "score")
         assert again.evaluations == chosen.evaluations
-        assert again.go_back_to(2)
+        again.drop_after(2)
+        assert again.is_evaluated(2) and not again.is_evaluated(3)
         assert [one["step"] for one in again.evaluations] == [1, 2]
 
 
@@ -136,4 +137,4 @@ def test_an_evaluation_that_is_interrupted_is_made_again(tmp_path, monkeypatch):
             chosen.add(2, {"score": 0.7}, prefix)
         assert not best_checkpoint.BestCheckpoint(str(tmp_path), "score").evaluations
     chosen.add(2, {"score": 0.7}, prefix)
-    assert best_checkpoint.BestCheckpoint(str(tmp_path), "score").go_back_to(2)
+    assert best_checkpoint.BestCheckpoint(str(tmp_path), "score").is_evaluated(2)

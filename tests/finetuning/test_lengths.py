@@ -74,7 +74,7 @@ def test_what_is_given_is_taken(tmp_path):
         log_steps=3,
     )
     assert derived(settings, optimization, 128, 80, 1) == (settings, given)
-    assert in_steps(settings, 80, 7) == settings
+    assert in_steps(settings, 80, 7, can_evaluate=True) == settings
 
 
 def test_a_run_that_goes_on_has_its_own_length(tmp_path):
@@ -91,7 +91,9 @@ def test_a_run_that_goes_on_has_its_own_length(tmp_path):
 @pytest.mark.parametrize("rows, expected", [(21, (3, 3)), (80000, (10000, 1000))])
 def test_once_an_epoch(tmp_path, rows, expected):
     settings, _ = length_of(tmp_path, train_batch_size=8)
-    settings = in_steps(settings, rows, 100)
+    without_file = in_steps(settings, rows, 100, can_evaluate=False)
+    settings = in_steps(settings, rows, 100, can_evaluate=True)
+    assert without_file == dataclasses.replace(settings, eval_steps=0)
     assert (settings.eval_steps, settings.save_steps) == expected
     assert settings.log_steps == 5
 

@@ -26,6 +26,7 @@ def write(
         step=1,
         threshold=threshold,
         is_official=is_official,
+        output=None,
     )
     return directory / (f"predictions_{task.name}_{split}.tsv")
 

@@ -57,6 +57,10 @@ def make_records(settings: CorpusSettings, map_parts: Any = in_processes) -> Sum
       settings: of the records.
       map_parts: returns work(part) of all parts of the work; `processes.in_processes`, or the same
         on a cluster (`beam`).
+
+    Raises:
+      UserError: something in the settings or the text is wrong; `save_dir` has records of others,
+        or another process makes records there.
     """
     settings = settings.resolved()
     settings.check()

@@ -5,8 +5,8 @@ TensorFlow, many at a time: every number of a feature takes the same number of b
 examples of a layout have one size. An example of zeros is repeated, and the bytes of its numbers
 are replaced, a feature at a time.
 
-Shape letters: Q tokens in a sequence, T tokens in a fine-tuning example, n examples, R bytes of
-one.
+Shape letters: Q tokens in a sequence, T tokens in a fine-tuning example or in each of its C
+choices, n examples, R bytes of one.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ def pretraining_features(seq_len: int) -> tuple[Feature, ...]:
 def finetuning_features(
     max_seq_length: int, label_features: Sequence[Feature], num_choices: int
 ) -> tuple[Feature, ...]:
-    """Layout of one fine-tuning example of T = `max_seq_length` × `num_choices` tokens; with
-    `label_features`, which its task type adds (`tasks.contract.Task.features`)."""
+    """Layout of one fine-tuning example of C*T tokens, C = `num_choices` times T =
+    `max_seq_length`; with `label_features`, which its task type adds
+    (`tasks.contract.Task.features`)."""
     length = max_seq_length * num_choices
     return (
         Feature("input_ids", (length,), "int"),

@@ -89,17 +89,22 @@ def _bounds(text: str) -> Iterator[tuple[int, int]]:
         # The terminators after the first one, None for full-width ones; the first character behind
         # the spaces that follow, None if no space follows.
         more, following = match.groups()
-        stop, end = match.start(), match.end()  # with closing quotes and brackets
+        # With closing quotes and brackets, but behind full-width stops without straight quotes.
+        stop, end = match.start(), match.end()
         # After an odd number of straight quotes the text is inside of a quotation.
         if '"' in text[end : end + 2]:
             quotes += text.count('"', counted, end)
             counted = end
-            # Then the sentence ends behind the quote that closes the quotation: `."`, or `. " ` in
-            # tokenized text such as WikiText, where `. " ` opens a quotation just as often.
+            # Then the sentence ends behind the quote that closes the quotation: `。"`, or `. " ` in
+            # tokenized text such as WikiText, where `. " ` opens a quotation just as often. The
+            # match itself has that of `."`.
             if quotes % 2:
                 if text.startswith('"', end):
                     end += 1
-                elif text[end : end + 3] in (' " ', ' "'):
+                elif text[end : end + 3] in (
+                    ' " ',
+                    ' "',
+                ):  # ' "': at the end of the text
                     end += 2
                 next_match = _NEXT.match(text, end)
                 following = next_match[1] if next_match else None

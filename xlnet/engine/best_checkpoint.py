@@ -58,22 +58,24 @@ class BestCheckpoint:
                 values[name] = math.nan if value is None else value
             self.evaluations.append(values)
 
-    def go_back_to(self, step: int) -> bool:
-        """Drops the evaluations after `step`, from which the run resumes; returns whether `step`
-        itself was evaluated."""
+    def drop_after(self, step: int) -> None:
+        """Drops the evaluations after `step`, from which the run resumes."""
         earlier = []
         for evaluation in self.evaluations:
             if evaluation["step"] <= step:
                 earlier.append(evaluation)
         self.evaluations = earlier
-        return any(evaluation["step"] == step for evaluation in earlier)
+
+    def is_evaluated(self, step: int) -> bool:
+        """Whether the weights after `step` steps were evaluated."""
+        return any(evaluation["step"] == step for evaluation in self.evaluations)
 
     def replace_export_after(self, step: int) -> None:
         """If `best/` has the weights of a later step than `step`, from which the run resumes,
         replaces them by the best of the evaluated checkpoints that still exist, or removes `best/`
         where none does.
 
-        `go_back_to` comes first: it drops the evaluation of these weights, so that nothing says how
+        `drop_after` comes first: it drops the evaluation of these weights, so that nothing says how
         good they are.
         """
         directory = os.path.join(self._model_dir, BEST)

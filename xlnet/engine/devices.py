@@ -90,8 +90,8 @@ class Devices:
         In training, Grappler is off: rewriting takes as long as building the graph and gains
         nothing (benchmarks/README.md), merges sums, so that the last bit depends on which term is
         first (`ops.gradients`), and fuses operations for which XLA has no kernels. Calls of a
-        layer's function (`ops.traced_once`) are inlined: a call would hold its inputs until
-        all its operations are done.
+        layer's function (`ops.traced_once`), which training alone has, are inlined: a call would
+        hold its inputs until all its operations are done.
         """
         # Operations without a kernel for a GPU run on the CPU.
         config = tf.ConfigProto(allow_soft_placement=True)

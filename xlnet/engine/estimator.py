@@ -1,5 +1,6 @@
 """What a run is for the engine, and the steps of a training: in place of `tf.estimator`, which
-ended with TensorFlow 2.15.
+ended with TensorFlow 2.15. `Estimator.started` builds the step once, as a graph; each `run_step`
+runs it.
 
 On TensorFlow 2.15.1 every variable has the same bits as with `tf.estimator`
 (`tests/engine/test_estimator.py`). When a run saves, evaluates and stops is in `loop`.
@@ -82,7 +83,7 @@ class TrainingRun:
         raise NotImplementedError
 
     def batches(self, start: int) -> tf.data.Dataset:
-        """This host's part of each batch, from the batch `start` of the run on, without end."""
+        """This host's part of each batch, from the step `start` of the run on, without end."""
         raise NotImplementedError
 
     def banner(self) -> dict[str, str]:
@@ -100,14 +101,14 @@ class TrainingRun:
 
 @dataclasses.dataclass
 class Estimator:
-    """A training that has started: makes the steps that the `model_fn` of a run builds.
+    """A training that has started: runs the step that the `model_fn` of a run has built.
 
     Attributes:
       monitored: the session with hooks. They see the steps, not what `session` runs.
       saver: writes all variables; each host has a part of it on its own devices.
       fetches: of a step: by name, the values of this host's replicas.
       memory: this host's parts of `EstimatorSpec.memory`, one of each replica; empty without.
-      stop: this host's parts of a float32 variable: 1 if this host is to stop, else 0.
+      stop_asked: this host's parts of a float32 variable: 1 if this host is to stop, else 0.
       host_monitor: watches the other hosts.
       step: the number of steps so far, those before a resumption included.
     """
@@ -116,7 +117,7 @@ class Estimator:
     saver: tf.train.Saver
     fetches: dict[str, Any]
     memory: Sequence[Any]
-    stop: Sequence[Any]
+    stop_asked: Sequence[Any]
     host_monitor: HostMonitor
     step: int
 
@@ -124,40 +125,6 @@ class Estimator:
     def session(self) -> tf.Session:
         """The session of the training, without hooks."""
         return self.monitored.raw_session()
-
-    def run_step(self, stops: bool = False) -> dict[str, Any]:
-        """Makes a step on the next batch, which the graph reads itself.
-
-        Args:
-          stops: whether this host is to stop; the others learn it in this step.
-
-        Returns:
-          NumPy scalars by name: `EstimatorSpec.scalars`, `loss`, and `stop` (above 0: some host is
-          to stop).
-
-        Raises:
-          UserError: there is no batch.
-        """
-        if stops:
-            for copy in self.stop:
-                set_value(self.session, copy, 1.0)
-        self.host_monitor.is_waiting = True
-        try:
-            values = self.monitored.run(self.fetches)
-        except tf.errors.OutOfRangeError as e:
-            # Failures to write or read a file, such as "File too large", are of the same class.
-            if "End of sequence" not in e.message:
-                raise
-            found = (
-                f"the end of the data at step {self.step}: a batch could not be read"
-            )
-            expected = "batches without end"
-            raise errors.wrong("records", found, expected, "xlnet data verify") from e
-        self.host_monitor.is_waiting = False
-        # Counted here: the graph may read its own count before or after the update.
-        self.step += 1
-        # All replicas have the same scalars: those of the first are returned.
-        return {name: of_replicas[0] for name, of_replicas in values.items()}
 
     @classmethod
     @contextlib.contextmanager
@@ -183,8 +150,8 @@ class Estimator:
         devices, model_dir = run.devices, run.settings.model_dir
         # The default strategy has one replica.
         strategy = devices.strategy or tf2.distribute.get_strategy()
-        # (memory, stop), the variables of the step: each replica appends the same ones, of which it
-        # has a part.
+        # (memory, stop_asked), the variables of the step: each replica appends the same ones, of
+        # which it has a part.
         variables = []
 
         def batches(context: tf2.distribute.InputContext) -> tf.data.Dataset:
@@ -196,9 +163,9 @@ class Estimator:
             spec = run.model_fn(features)
             # Several hosts must stop in the same step, so all must see the same number: a host that
             # is to stop sets its variable, and the next step takes the mean over all.
-            stop = local_variable("stop_asked_here", [])
-            (mean,) = mean_over_replicas([stop.read_value()])
-            variables.append((spec.memory, stop))
+            stop_asked = local_variable("stop_asked_here", [])
+            (mean,) = mean_over_replicas([stop_asked.read_value()])
+            variables.append((spec.memory, stop_asked))
             # So a session that fetches the loss runs the update.
             with tf.control_dependencies([spec.train_op]):
                 loss, stop_mean = tf.identity(spec.loss), tf.identity(mean)
@@ -221,7 +188,7 @@ class Estimator:
             fetches = {}
             for name, value in of_replicas.items():
                 fetches[name] = local_parts(value)
-            memory, stop = variables[0]
+            memory, stop_asked = variables[0]
             saver = tf.train.Saver(sharded=True)
 
             # The session runs on the TensorFlow server of this host if there are several, or on
@@ -230,7 +197,7 @@ class Estimator:
             resolver = strategy.cluster_resolver
             config = devices.session_config(is_training=True)
             prefix = checkpoint.newest(model_dir)
-            host_monitor.is_waiting = True
+            host_monitor.is_waiting = True  # a lost host ends the program
             local_init = tf.group(
                 tf.local_variables_initializer(), tf.tables_initializer(), begin_data
             )
@@ -256,7 +223,41 @@ class Estimator:
                     saver=saver,
                     fetches=fetches,
                     memory=local_parts(memory) if memory is not None else (),
-                    stop=local_parts(stop),
+                    stop_asked=local_parts(stop_asked),
                     host_monitor=host_monitor,
                     step=int(restored),
                 )
+
+    def run_step(self, stops: bool = False) -> dict[str, Any]:
+        """Runs a step on the next batch, which the graph reads itself.
+
+        Args:
+          stops: whether this host is to stop; the others learn it in this step.
+
+        Returns:
+          NumPy scalars by name: `EstimatorSpec.scalars`, `loss`, and `stop` (above 0: some host is
+          to stop).
+
+        Raises:
+          UserError: there is no batch.
+        """
+        if stops:
+            for copy in self.stop_asked:
+                set_value(self.session, copy, 1.0)
+        self.host_monitor.is_waiting = True
+        try:
+            values = self.monitored.run(self.fetches)
+        except tf.errors.OutOfRangeError as e:
+            # Failures to write or read a file, such as "File too large", are of the same class.
+            if "End of sequence" not in e.message:
+                raise
+            found = (
+                f"the end of the data at step {self.step}: a batch could not be read"
+            )
+            expected = "batches without end"
+            raise errors.wrong("records", found, expected, "xlnet data verify") from e
+        self.host_monitor.is_waiting = False
+        # Counted here: the graph may read its own count before or after the update.
+        self.step += 1
+        # All replicas have the same scalars: those of the first are returned.
+        return {name: of_replicas[0] for name, of_replicas in values.items()}

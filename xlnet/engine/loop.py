@@ -116,17 +116,18 @@ def _resume(
     run: TrainingRun, selection: BestCheckpoint, evaluator: Evaluator | None
 ) -> int | None:
     """Prepares the directory for the training: removes what a killed run left unfinished, and
-    evaluates the newest checkpoint if that is due and was not done. Returns the step of this
-    checkpoint, 0 without one; None if the training is over."""
+    evaluates the newest checkpoint, or the initial weights, if that is due and was not done.
+    Returns the step of this checkpoint, 0 without one; None if the training is over."""
     model_dir, last = run.settings.model_dir, run.optimization.train_steps
     start = checkpoint.step_of(model_dir)
-    is_evaluated = selection.go_back_to(start)
+    selection.drop_after(start)
     if run.devices.is_chief:
         files.remove_matching(model_dir, "memory-*.partial-*")  # they may be large
         checkpoint.remove_unfinished(model_dir)
         recurrent_memory.remove_without_checkpoint(model_dir)
         selection.replace_export_after(start)
-        if _is_evaluation_due(run, evaluator, start) and not is_evaluated:
+        is_due = _is_evaluation_due(run, evaluator, start)
+        if is_due and not selection.is_evaluated(start):
             _evaluate(run, selection, evaluator, start)
     if start >= last:
         _log.info("the run in %s has all of its %d steps", model_dir, last)
@@ -204,7 +205,8 @@ def _evaluate(
     evaluator: Evaluator | None,
     step: int,
 ) -> None:
-    """Evaluates the newest checkpoint, of this step, and keeps it if it is the best so far."""
+    """Evaluates the newest checkpoint, of this step, or at step 0 the initial weights; keeps the
+    checkpoint if it is the best so far."""
     assert evaluator, "without one no evaluation is due"
     model_dir = run.settings.model_dir
     prefix = checkpoint.newest(model_dir)

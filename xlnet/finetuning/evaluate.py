@@ -73,20 +73,21 @@ class Evaluator:
         default_directory = os.path.join(settings.model_dir, RESULTS)
         self._directory = settings.predict_dir or default_directory
         # The threshold of the flag or of the model, or else the usual one. If neither has one, a
-        # training of a task of several labels in a row chooses it: see `_evaluate_split` and
-        # `keep_threshold`.
+        # training of a task of several labels in a row chooses it: then `keep_threshold` sets it.
         self._threshold = settings.threshold
         may_choose = settings.do_train and settings.predict_threshold is None
         has_several = self._task.has_threshold and bool(self._task.label_shape)
         self._chooses_threshold = may_choose and has_several
 
-    # -- evaluation
-
     def _best(self) -> tuple[int, str]:
         """The step and the prefix of the checkpoint to use: that in `best/`, or else the newest."""
         prefix = best_checkpoint.best_or_newest(self._settings.model_dir)
-        assert prefix, "without one, `task_settings` refuses a run that does not train"
+        assert prefix, (
+            "without one, `inherited_settings` refuses a run that does not train"
+        )
         return checkpoint.step_named(prefix), prefix
+
+    # -- evaluation
 
     def evaluate_step(self, step: int, prefix: str | None) -> dict[str, Any]:
         """Evaluates and logs a checkpoint while training. Returns the metrics and the loss by name,
@@ -208,17 +209,17 @@ class Evaluator:
         """The result of a checkpoint for the rows of a split, the metrics and the loss by name; and
         its predictions. Logs the result, unless it did so before.
 
-        While training chooses the threshold, sets `_threshold` to the best one for these
-        predictions, and the result has it as `threshold`.
+        While training chooses the threshold, it is the best one for these predictions, and the
+        result has it as `threshold`.
         """
         predictions = self._predictions(split, rows, step, prefix)
-        task = self._task
+        task, threshold = self._task, self._threshold
         if self._chooses_threshold:
             gold = task.gold_labels(rows)
-            self._threshold = results.best_threshold(predictions.values, gold)
-        result = results.score(task, predictions, rows, self._threshold)
+            threshold = results.best_threshold(predictions.values, gold)
+        result = results.score(task, predictions, rows, threshold)
         if self._chooses_threshold:
-            result[_CHOSEN] = self._threshold
+            result[_CHOSEN] = threshold
         if (split, step) not in self._reported:
             self._reported.add((split, step))
             results.log_evaluation(task, self._name_of(split), step, result, rows)

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.corpus.input_pipeline import POOL_BATCHES
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine.session import RestoredSession, in_parallel
 from xlnet.model import heads, modeling, parameters
@@ -24,6 +23,10 @@ from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks.contract import LossOptions, Predictions, mean_over_windows
 from xlnet.tasks.encoding import IDS, TokenCounts, batches_by_length
 from xlnet.tasks.task import Row
+
+_BLOCK_BATCHES = (
+    32  # whose rows are encoded, and their batches sorted by length, together
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +46,17 @@ class TaskModel:
     config: XLNetConfig
     tuned: FineTunedTask
     network: NetworkSettings
+
+    def prediction_graph(self) -> tuple[Tensors, Tensors]:
+        """Builds what a `Predictor` runs on a device: placeholders of the features by name, and
+        `outputs` of these, with the loss, which evaluations need."""
+        features = {}
+        with tf.device("/cpu:0"):  # batches are fed on the host
+            inputs = placeholders(self.tuned, with_targets=True)
+            # TensorFlow's graph optimizer ignores the shapes of placeholders.
+            for name, tensor in inputs.items():
+                features[name] = tf.ensure_shape(tensor, tensor.shape)
+        return inputs, self.outputs(features, with_loss=True)
 
     def outputs(self, features: Tensors, with_loss: bool = False) -> Tensors:
         """The outputs of the task's head in inference, tensors [B,...] by the names that the task
@@ -120,17 +134,6 @@ class TaskModel:
         )
         return nn, task.logits(nn, features, is_training)
 
-    def prediction_graph(self) -> tuple[Tensors, Tensors]:
-        """Builds what a `Predictor` runs on a device: placeholders of the features by name, and
-        `outputs` of these, with the loss."""
-        features = {}
-        with tf.device("/cpu:0"):  # batches are fed on the host
-            inputs = placeholders(self.tuned, with_targets=True)
-            # TensorFlow's graph optimizer ignores the shapes of placeholders.
-            for name, tensor in inputs.items():
-                features[name] = tf.ensure_shape(tensor, tensor.shape)
-        return inputs, self.outputs(features, with_loss=True)
-
 
 # ---- features of records
 
@@ -192,7 +195,7 @@ class Predictor:
         outputs_of_blocks: list[Arrays] = []  # of the records, [records,...] by name
         # int [rows] each: the number of records of each row, and its `TokenCounts`
         counts_of_blocks: list[tuple] = []
-        block_size = POOL_BATCHES * self._batch_size
+        block_size = _BLOCK_BATCHES * self._batch_size
         # A block of rows at a time, as the features of rows take more memory than their outputs.
         for begin in range(0, len(rows), block_size):
             block = rows[begin : begin + block_size]
@@ -214,7 +217,7 @@ class Predictor:
                     advance(int(np.isin(batch["index"], first_records).sum()))
             outputs_of_blocks.append(in_order(of_batches))
         of_records = joined(outputs_of_blocks)  # [m,...]
-        windows, read, total = np.concatenate(counts_of_blocks, axis=1)
+        windows, read, total = np.concatenate(counts_of_blocks, axis=1)  # [3,n]
         # A row may have several records; the task's `join` makes one prediction of their outputs.
         loss = mean_over_windows(of_records.pop("loss"), windows)
         values = task.join(of_records, windows)

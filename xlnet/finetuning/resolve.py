@@ -66,7 +66,7 @@ def resolve(
     )
     check_directories(settings)
     config = XLNetConfig(json_path=settings.model_config_path)
-    # The vocabulary must be that of the weights in these directories, by the flags of these.
+    # The vocabulary must be that of the weights in these directories, each by its flag.
     weights = {"model_dir": settings.model_dir}
     if settings.init_checkpoint:
         weights["init_checkpoint"] = files.directory_of(settings.init_checkpoint)
@@ -133,15 +133,17 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
         devices.replicas * settings.grad_accum_steps,
     )
     # `run.json` keeps the settings before the intervals are in steps: a resumed run derives these
-    # again.
-    settings_without_steps = settings
-    if not data.can_evaluate():
+    # again. It names the copies of architecture and vocabulary in the run's directory.
+    resolved = run_document.values_of((settings, model.network, optimization, device))
+    for name, file in task_settings.OWN_FILES.items():
+        resolved[name] = os.path.join(settings.model_dir, file)
+    can_evaluate = data.can_evaluate()
+    if not can_evaluate:
         _log.warning(
             "note: there is no file %s to evaluate on while training",
             settings.eval_split,
         )
-        settings = dataclasses.replace(settings, eval_steps=0)
-    settings = in_steps(settings, len(rows), optimization.train_steps)
+    settings = in_steps(settings, len(rows), optimization.train_steps, can_evaluate)
     if settings.train_batch_size > len(rows):
         _log.warning(
             "note: train_batch_size is %d, of %d rows: an epoch is less than a step",
@@ -159,18 +161,14 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
     if settings.class_weights:
         class_weights = contract.balanced_weights(task, rows_of_train_file)
 
-    # Check that network, vocabulary and files are those of the run that is resumed. The document
-    # names the copies of architecture and vocabulary in the run's directory.
-    resolved = run_document.values_of(
-        (settings_without_steps, model.network, optimization, device)
-    )
-    for name, file in task_settings.OWN_FILES.items():
-        resolved[name] = os.path.join(settings.model_dir, file)
+    # Check that network, vocabulary and files are those of the run that is resumed.
     digests = {"train": [files.digest_of(path) for path in data.files_read("train")]}
-    document = dataclasses.replace(
-        task_settings.document_of(settings, model.network, task, data.tokenizer),
-        program=settings.program,
-        resolved=resolved,
+    document = run_document.RunDocument(
+        run_document.path_in(settings.model_dir),
+        settings.program,
+        resolved,
+        task=task_settings.describe_task(settings, task),
+        text=run_document.text_of(data.tokenizer),
         digests=digests,
     )
     run_document.check_resumed(
@@ -253,10 +251,12 @@ def derived(
     return settings, optimization
 
 
-def in_steps(settings: AnySettings, num_rows: int, train_steps: int) -> AnySettings:
+def in_steps(
+    settings: AnySettings, num_rows: int, train_steps: int, can_evaluate: bool
+) -> AnySettings:
     """The settings with the intervals of a training in steps, in place of what is None, not given:
     it evaluates and saves once an epoch, saves every 1,000 steps if an epoch has more, and logs 20
-    lines or more.
+    lines or more. Without a file to evaluate on (`can_evaluate`), it never evaluates.
 
     An epoch has as many records as there are rows. Where rows have several records, their windows,
     it has only a part of these.
@@ -265,6 +265,8 @@ def in_steps(settings: AnySettings, num_rows: int, train_steps: int) -> AnySetti
     eval_steps = settings.eval_steps
     if eval_steps is None:  # 0, if given, means never
         eval_steps = once_an_epoch
+    if not can_evaluate:
+        eval_steps = 0
     # These are not 0 if they are given.
     save_steps = settings.save_steps or min(once_an_epoch, _MOST_UNSAVED)
     log_steps = settings.log_steps or min(max(1, train_steps // 20), _MOST_UNLOGGED)

@@ -40,7 +40,7 @@ def incremental_network(
         first_slot: int32 scalar; the tokens take slots first_slot to first_slot + T - 1.
         hidden: bool [B or 1,T+P,S], True where a row may not see a slot.
         distances: int32 [T+P,S], how far the slot's token is to the left of the row, from -S+1 to
-          S; any number where masked.
+          S; any number of this range where masked.
         wanted: int32 [W], the rows to predict.
       The outputs of a step:
         log_probabilities: float32 [B,W,V], for the wanted rows: for a blank, of the token there;

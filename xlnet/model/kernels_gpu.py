@@ -324,8 +324,9 @@ def compiled(
       compute_capability: of the GPU.
 
     Returns:
-      (program, number of pointers that it takes). The program is a part of the attributes of XLA's
-      custom call: its code and the size of a block of threads.
+      (program, number of pointers that it takes: those of `types`, and some that Triton adds). The
+      program is a part of the attributes of XLA's custom call: its code and the size of a block of
+      threads.
 
     Raises:
       UserError: Triton is not installed, or does not compile the program.

@@ -8,7 +8,6 @@ read.
 from __future__ import annotations
 
 import dataclasses
-import glob
 import logging
 import os
 from collections.abc import Collection, Mapping
@@ -40,8 +39,8 @@ AnySettings = TypeVar("AnySettings", bound=TaskSettings)
 
 @dataclasses.dataclass(frozen=True)
 class FineTunedTask:
-    """What a model is fine-tuned for: the task and the settings of the run; of a loaded model,
-    those of a run that predicts."""
+    """What a model is, or will be, fine-tuned for: the task and the settings of the run; of a
+    loaded model, those of a run that predicts."""
 
     task: Task
     settings: FineTuningSettings
@@ -130,12 +129,13 @@ def inherited_settings(
             # A training chooses its threshold itself; other commands have the chosen one, unless
             # the training was given one.
             chosen = (document.task or {}).get("threshold")
+            with_threshold = document
             if chosen is not None and not settings.do_train:
                 resolved = {"predict_threshold": chosen, **document.resolved}
-                document = dataclasses.replace(document, resolved=resolved)
+                with_threshold = dataclasses.replace(document, resolved=resolved)
             # differences: in words, the given settings that contradict the run
             (inherited, network, optimization), differences = run_document.inherit(
-                (settings, network, optimization), given, document, of_run=of_run
+                (settings, network, optimization), given, with_threshold, of_run=of_run
             )
             _check_form_to_predict(settings, inherited)
             settings = inherited
@@ -229,10 +229,9 @@ def _check_directory(settings: TaskSettings) -> None:
         # The user may mean released weights in `model_dir`, from which no training starts.
         run_document.refuse_released(settings.model_dir)
         return
-    directory = files.directory_of(settings.init_checkpoint)
-    if not glob.glob(os.path.join(glob.escape(directory), "*.index")):
-        found = f"no checkpoint {settings.init_checkpoint}"
-        raise wrong("init_checkpoint", found, "one that exists")
+    from xlnet.engine import checkpoint  # imports TensorFlow
+
+    checkpoint.resolve(settings.init_checkpoint)
 
 
 def with_own_files(settings: AnySettings, directory: str) -> AnySettings:

@@ -330,7 +330,7 @@ def _own_files(settings: Any) -> dict[str, Any]:
     which is all of its rows; with `dev_share` dev is not listed, as it is a part of train.
 
     If it is a directory: the names of its files that have a part such as "train"; train.csv and
-    test.csv where there is none.
+    test.csv where there is none. So also without a `data_dir`, where a run reads none of them.
     """
     data_dir = settings.data_dir
     if os.path.isfile(data_dir):

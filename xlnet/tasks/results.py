@@ -168,46 +168,47 @@ def _metric_text(value: float) -> str:
 def write_predictions(
     directory: str,
     task: Task,
-    split: str,
+    name: str,
     rows: Sequence[Row],
     values: Any,
     *,
     step: int,
     threshold: float,
     is_official: bool,
-    output: str | None = None,
+    output: str | None,
 ) -> None:
-    """Writes the files of the predictions for a split, `predictions_<task>_<split>.*`, and the one
-    that the server of a benchmark takes.
+    """Writes the files of the predictions for a split or file, `predictions_<task>_<name>.*`, and
+    the one that the server of a benchmark takes.
 
     Args:
       directory: of the files.
       task: the task.
-      split: the split, or the name of a file to predict.
+      name: of the split, or of a file to predict.
       rows: those predicted.
       values: those of the `Predictions`.
       step: of the checkpoint.
       threshold: as for `Task.decide`.
       is_official: whether rows are those of the split's official file, which may be submitted.
-      output: path of the main file, the only one that is then written; "-": the standard output. A
-        table has commas between its cells if the name ends in .csv, else tabs.
+      output: path of the main file, the only one that is then written; "-": the standard output;
+        None: all are in `directory`. A table has commas between its cells if the name ends in .csv,
+        else tabs.
     """
     contents = task.prediction_files(rows, values, threshold)
-    stem = os.path.join(directory, f"predictions_{task.name}_{split}")
-    predicted = f"predicted {task.name} {split}  step {step}  ({len(rows)} rows)"
+    stem = os.path.join(directory, f"predictions_{task.name}_{name}")
+    predicted = f"predicted {task.name} {name}  step {step}  ({len(rows)} rows)"
     for extension, lines in contents.items():  # the main file first
         path = output or f"{stem}.{extension}"
         is_csv = path.lower().endswith(".csv")
         files.write_lines(path, _as_text(lines, "," if is_csv else "\t"))
         _log.info("%s: %s", predicted, path)
-        if output:
+        if output:  # the main file alone
             return
-    if not is_official or split not in task.published.submissions:
+    if not is_official or name not in task.published.submissions:
         return
 
     # The server of GLUE takes a table, that of CLUE objects of JSON. A network's scores may be
     # outside of the range that the server accepts; metrics and our own file have them as they are.
-    path = os.path.join(directory, task.published.submissions[split])
+    path = os.path.join(directory, task.published.submissions[name])
     if task.published.submitted_range:
         values = np.clip(values, *task.published.submitted_range)
     is_json = path.endswith(".json")

@@ -120,8 +120,10 @@ def _digest(text: str) -> int:
 def read_to_predict(task: TableReader, path: str) -> Sequence[Row]:
     """The rows of a file to predict, labelled or not: as many as the file has records, also those
     that a published set leaves out."""
+    # Of a file to tag, `table` would take an unknown form for that of CoNLL.
     if forms.declared_form(task, path).name is None:
         raise forms.unknown_form(path, None)
+    # Own tasks leave none out.
     published = dataclasses.replace(task.published, rows_where={}, skipped_labels=())
     task = dataclasses.replace(task, published=published)
     return task.read(path, need_labels=False)

@@ -205,8 +205,8 @@ def tagged(
       scheme: of the tags that are returned.
 
     Returns:
-      the sentence with `entities`, and in its object with the tags, if it has tags, in this scheme;
-      its W tags.
+      (the sentence with `entities`, its W tags in the scheme). Entities are in characters of a
+      text, else in words. Without a text, the tags in the sentence's object become these.
     """
     num_words = len(sentence.words)
     labels = sentence.cells.get(key)  # entities or tags
