@@ -189,6 +189,16 @@ def test_text_edited_to_the_same_size_is_other_text(settings, tmp_path, monkeypa
     assert_as_made_at_once(settings)
 
 
+def test_text_that_is_read_in_another_form_is_other_text(settings, tmp_path):
+    (tmp_path / "text.txt").write_text('{"text": "Telok sol. Kamat mi."}\n' * 40)
+    path = str(tmp_path / "text.*")
+    settings = dataclasses.replace(settings, input_glob=path, num_streams=2)
+    preparation.make_records(settings)
+    (tmp_path / "text.txt").rename(tmp_path / "text.jsonl")
+    with pytest.raises(UserError, match="found another text, expected the text of"):
+        preparation.make_records(settings)
+
+
 def end_at_once(number):
     time.sleep(1)  # a pool of which one dies while another is being started never ends
     signal.raise_signal(number)
@@ -227,6 +237,21 @@ def test_tasks_are_merged(settings, small_pieces):
     assert not preparation.make_records(shared).is_new
     with pytest.raises(UserError, match="found complete records in .*shared"):
         preparation.make_records(dataclasses.replace(shared, num_task=3))
+
+
+def test_tasks_of_other_files_are_not_merged(settings, tmp_path):
+    """A file that is added moves the bytes at which tasks are divided."""
+    for name in "ab":
+        shutil.copy(settings.input_glob, tmp_path / f"{name}.txt")
+    path = str(tmp_path / "a.txt")
+    one = dataclasses.replace(settings, input_glob=path, num_task=2, num_streams=2)
+    both = dataclasses.replace(one, input_glob=str(tmp_path / "*.txt"), task=1)
+    preparation.make_records(one)
+    with pytest.raises(UserError, match="found another text, expected the text of"):
+        preparation.make_records(dataclasses.replace(both, task=0))
+    preparation.make_records(both)
+    with pytest.raises(UserError, match="found another text, expected the text of"):
+        preparation.merge(settings.save_dir)
 
 
 def test_a_merge_counts_what_it_cuts(settings, workspace, tmp_path):

@@ -36,7 +36,11 @@ _OF_ONE_TASK = ("task", "input_content")
 # Settings that do not change the records, or are in the description in another form.
 _NOT_DESCRIBED = ("input_glob", "save_dir", "sp_path", "num_workers")
 # Checksums in the description, and of what they are.
-_CHECKSUMS = {"sp_model_sha256": "vocabulary", "input_content": "text"}
+_CHECKSUMS = {
+    "sp_model_sha256": "vocabulary",
+    "input_files": "text",
+    "input_content": "text",
+}
 
 
 class Summary(NamedTuple):
@@ -89,7 +93,13 @@ def make_records(settings: CorpusSettings, map_parts: Any = in_processes) -> Sum
         description = dataclasses.asdict(settings)
         for name in _NOT_DESCRIBED:
             del description[name]
+        # Which bytes a task reads, and as what, follows from the forms and sizes of all files.
+        all_files = []
+        for path, size in file_sizes.items():
+            form = reading.form_of(path, settings.input_format)
+            all_files.append((form, reading.is_packed(path), size))
         description.update(
+            input_files=hashlib.sha256(repr(all_files).encode()).hexdigest(),
             input_content=hashlib.sha256(" ".join(digests).encode()).hexdigest(),
             sentence_rules=RULES,
             sp_model_sha256=tokenizer.sha256,
@@ -160,6 +170,7 @@ class RecordsJob:
         # Named by what the tokens depend on, with the checksum of the chunk's file in place of that
         # of all files: tokens are still found after another file has changed.
         described = dict(self.description, input_content=self.digests[chunk.path])
+        del described["input_files"]
         depends_on = repr((described, *chunk))
         name = "tokens-" + hashlib.sha256(depends_on.encode()).hexdigest()[:32]
         return os.path.join(unfinished_folder(self.directory), name)
