@@ -1,5 +1,6 @@
 """The best checkpoint: which one it is, and that its directory is whole at every moment."""
 
+import json
 import os
 import shutil
 
@@ -96,6 +97,20 @@ def test_files_that_the_source_lacks_go_from_the_copy(tmp_path):
     (tmp_path / "from" / "run.json").unlink()
     best_checkpoint.export(prefix, str(tmp_path / "to"))
     assert not (tmp_path / "to" / "run.json").exists()
+
+
+def test_the_best_weights_have_the_threshold_that_was_chosen_with_them(tmp_path):
+    chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "score")
+    for step, score, threshold in ((1, 0.5, 0.3), (2, 0.7, 0.4), (3, 0.6, 0.6)):
+        prefix = make_checkpoint(tmp_path, step, step)
+        (tmp_path / "run.json").write_text('{"task": {"kind": "multi_label"}}')
+        chosen.add(step, {"score": score, "threshold": threshold}, prefix)
+    kept = json.loads((tmp_path / "best" / "run.json").read_text())
+    assert kept["task"] == {"kind": "multi_label", "threshold": 0.4}
+    chosen.drop_after(1)
+    chosen.replace_export_after(1)
+    kept = json.loads((tmp_path / "best" / "run.json").read_text())
+    assert kept["task"]["threshold"] == 0.3
 
 
 def test_ties_go_to_the_lower_loss_then_to_the_earlier(tmp_path):

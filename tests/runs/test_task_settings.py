@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 from contextlib import nullcontext
 
 import pytest
@@ -80,6 +81,16 @@ def test_what_is_left_out_is_the_models(model):
 def test_a_threshold_that_was_given_goes_before_the_chosen_one(model):
     edit(model, threshold=0.4)
     assert resolve(*settings_of(model)).predict_threshold == 0.3
+    document = json.loads((model / "run.json").read_text())
+    del document["resolved"]["predict_threshold"]
+    (model / "run.json").write_text(json.dumps(document))
+    assert resolve(*settings_of(model)).predict_threshold == 0.4
+
+
+def test_a_threshold_is_that_of_the_best_weights(model):
+    """The document of a run that goes on has none: a training chooses again."""
+    shutil.copytree(model, model / "best")
+    edit(model / "best", threshold=0.4)
     document = json.loads((model / "run.json").read_text())
     del document["resolved"]["predict_threshold"]
     (model / "run.json").write_text(json.dumps(document))

@@ -60,11 +60,7 @@ class BestCheckpoint:
 
     def drop_after(self, step: int) -> None:
         """Drops the evaluations after `step`, from which the run resumes."""
-        earlier = []
-        for evaluation in self.evaluations:
-            if evaluation["step"] <= step:
-                earlier.append(evaluation)
-        self.evaluations = earlier
+        self.evaluations = [one for one in self.evaluations if one["step"] <= step]
 
     def is_evaluated(self, step: int) -> bool:
         """Whether the weights after `step` steps were evaluated."""
@@ -89,7 +85,7 @@ class BestCheckpoint:
                 candidates.append(evaluation)
         best = best_evaluation(candidates, self.metric, self._lower_is_better)
         if best:
-            export(prefix_of[best["step"]], directory)
+            self._export(best, prefix_of[best["step"]])
 
     def add(self, step: int, result: dict[str, Any], prefix: str | None) -> None:
         """Adds an evaluation, and exports the evaluated checkpoint to `best/` if it is the best so
@@ -103,11 +99,22 @@ class BestCheckpoint:
         self.evaluations.append(dict(step=step, **result))
         best = self.best()
         if prefix is not None and best and best["step"] == step:
-            export(prefix, os.path.join(self._model_dir, BEST))
+            self._export(best, prefix)
         # Written last: a run that is killed before this evaluates again when it resumes.
         files.write_json(
             self._path, {"metric": self.metric, "evaluations": self.evaluations}
         )
+
+    def _export(self, evaluation: dict[str, Any], prefix: str) -> None:
+        """Exports the checkpoint `prefix`, of an evaluation, to `best/`, with the threshold that
+        the evaluation chose, if it did."""
+        directory = os.path.join(self._model_dir, BEST)
+        export(prefix, directory)
+        if "threshold" in evaluation:
+            path = os.path.join(directory, RUN_NAME)
+            document = files.read_json(path, "run")
+            document["task"]["threshold"] = evaluation["threshold"]
+            files.write_json(path, document)
 
     def best(self) -> dict[str, Any] | None:
         """The best evaluation so far, see `best_evaluation`; None if no metric is finite."""

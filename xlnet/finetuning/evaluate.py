@@ -6,7 +6,6 @@ A split, such as "dev", may have several files: MNLI's has those of "dev_matched
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import math
 import os
@@ -22,7 +21,7 @@ from xlnet.finetuning.model import Predictor
 from xlnet.finetuning.run import TaskRun
 from xlnet.runs import model_files, run_document
 from xlnet.runs.task_settings import finetuned_document
-from xlnet.settings.training import BEST, RESULTS
+from xlnet.settings.training import RESULTS
 from xlnet.support import files
 from xlnet.tasks import results
 from xlnet.tasks.contract import Predictions
@@ -31,8 +30,7 @@ from xlnet.tasks.task import Row
 
 _log = logging.getLogger(__name__)
 
-# The key of the threshold that training chose: in the result of an evaluation, and in the section
-# `task` of `run.json`.
+# The key of the threshold that training chose, in the result of an evaluation.
 _CHOSEN = "threshold"
 
 
@@ -107,23 +105,14 @@ class Evaluator:
         return result
 
     def keep_threshold(self, best: dict[str, Any]) -> None:
-        """From now on, uses the threshold that the best evaluation while training chose; writes it
-        to the section `task` of `run.json`, from where later commands have it. It is not written to
-        the section `resolved`, as if it were given: a resumed training chooses again.
+        """If training chose the threshold, from now on uses that of the best evaluation; later
+        commands have it from the `run.json` of `best/`.
 
-        best: the result of that evaluation, with a `threshold` if it chose one; {} if no evaluation
-        is the best. Without a chosen threshold, that of the settings is used.
+        best: the result of that evaluation; {} if no evaluation is the best.
         """
-        self._chooses_threshold = False
-        self._threshold = best.get(_CHOSEN, self._settings.threshold)
-        if _CHOSEN not in best:
-            return
-        model_dir = self._settings.model_dir
-        for directory in (model_dir, os.path.join(model_dir, BEST)):
-            document = run_document.read(directory)
-            if document and document.task:
-                task = {**document.task, _CHOSEN: best[_CHOSEN]}
-                run_document.write(directory, dataclasses.replace(document, task=task))
+        if self._chooses_threshold:
+            self._chooses_threshold = False
+            self._threshold = best.get(_CHOSEN, self._threshold)
 
     def evaluate(self) -> None:
         """Logs the task's metrics for each file of `eval_split` and each checkpoint to evaluate;
@@ -209,8 +198,8 @@ class Evaluator:
         """The result of a checkpoint for the rows of a split, the metrics and the loss by name; and
         its predictions. Logs the result, unless it did so before.
 
-        While training chooses the threshold, it is the best one for these predictions, and the
-        result has it as `threshold`.
+        While the training chooses the threshold, that is the best one for these predictions, and
+        the result has it as `threshold`.
         """
         predictions = self._predictions(split, rows, step, prefix)
         task, threshold = self._task, self._threshold
@@ -235,7 +224,8 @@ class Evaluator:
         if not named or not document:
             return split
         # The file may be that of the run, which a resumed training names again.
-        if document.resolved.get(f"{split}_file") == run_document.absolute(named):
+        flag = f"{split}_file"
+        if document.resolved.get(flag) == run_document.absolute(flag, named):
             return split
         first = self._data.paths(split)[0]  # the split may be several files
         return "file_" + forms.stem(os.path.basename(first))

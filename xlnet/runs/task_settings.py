@@ -126,9 +126,11 @@ def inherited_settings(
             # divides them as the run did.
             reads_files_of_run = settings.needs_data_dir and not settings.data_dir
             of_run = settings.do_train or reads_files_of_run
-            # A training chooses its threshold itself; other commands have the chosen one, unless
-            # the training was given one.
-            chosen = (document.task or {}).get("threshold")
+            # A training chooses its threshold itself; other commands have that which was chosen
+            # with the best weights, unless the training was given one.
+            directory = os.path.join(document.directory, BEST)
+            best = run_document.read(directory) or document
+            chosen = (best.task or {}).get("threshold")
             with_threshold = document
             if chosen is not None and not settings.do_train:
                 resolved = {"predict_threshold": chosen, **document.resolved}
