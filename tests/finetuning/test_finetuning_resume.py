@@ -59,6 +59,30 @@ def test_a_finished_run_evaluates_another_file_as_another(place):
     assert names == {"eval_results_file_train.json"}
 
 
+def test_rows_that_are_held_out_stay_out_of_the_training(place):
+    """A dev file that is named later would let the run train on them."""
+    one_file = dict(
+        data_dir=None,
+        train_file=place.path("own", "train.tsv"),
+        model_dir=place.path("held"),
+    )
+    place.succeed("--do_train=True", **one_file)
+    dev_file = place.path("own", "dev.tsv")
+    done = place.run("--do_train=True", **one_file, dev_file=dev_file, train_steps=4)
+    assert done.returncode == 1 and "the rows that are held out of them" in done.stderr
+
+
+def test_the_schedule_follows_the_number_of_steps(place):
+    """Where it was not given; the paths of a run are absolute."""
+    flags = dict(model_dir=os.path.relpath(place.path("longer")))
+    for steps, warmup in ((4, 0), (30, 3), (31, 3)):
+        out = place.succeed("--do_train=True", **flags, train_steps=steps)
+        assert f" to {steps}, {warmup} of warm-up" in out
+    resolved = place.json("longer", "run.json")["resolved"]
+    assert "warmup_steps" not in resolved
+    assert resolved["model_config_path"] == place.path("longer", "xlnet_config.json")
+
+
 @pytest.mark.parametrize("told", (1, 5))
 def test_sigterm_saves_and_exits(place, monkeypatch, told):
     """Told to stop in step 1 or in the last one, before it is evaluated; no prediction follows."""

@@ -135,8 +135,12 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
     # `run.json` keeps the settings before the intervals are in steps: a resumed run derives these
     # again. It names the copies of architecture and vocabulary in the run's directory.
     resolved = run_document.values_of((settings, model.network, optimization, device))
+    if (
+        run.optimization.warmup_steps is None
+    ):  # it follows from the steps, which may change
+        del resolved["warmup_steps"]
     for name, file in task_settings.OWN_FILES.items():
-        resolved[name] = os.path.join(settings.model_dir, file)
+        resolved[name] = os.path.abspath(os.path.join(settings.model_dir, file))
     can_evaluate = data.can_evaluate()
     if not can_evaluate:
         _log.warning(
@@ -162,7 +166,10 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
         class_weights = contract.balanced_weights(task, rows_of_train_file)
 
     # Check that network, vocabulary and files are those of the run that is resumed.
-    digests = {"train": [files.digest_of(path) for path in data.files_read("train")]}
+    digests = {
+        "train": [files.digest_of(path) for path in data.files_read("train")],
+        "held_out": str(task.files.dev_share),
+    }
     document = run_document.RunDocument(
         run_document.path_in(settings.model_dir),
         settings.program,
@@ -264,9 +271,7 @@ def in_steps(
     once_an_epoch = max(1, math.ceil(num_rows / settings.train_batch_size))
     eval_steps = settings.eval_steps
     if eval_steps is None:  # 0, if given, means never
-        eval_steps = once_an_epoch
-    if not can_evaluate:
-        eval_steps = 0
+        eval_steps = once_an_epoch if can_evaluate else 0
     # These are not 0 if they are given.
     save_steps = settings.save_steps or min(once_an_epoch, _MOST_UNSAVED)
     log_steps = settings.log_steps or min(max(1, train_steps // 20), _MOST_UNLOGGED)

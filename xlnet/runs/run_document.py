@@ -71,9 +71,10 @@ grad_accum_steps train_steps epochs warmup_steps save_steps max_save do_train ta
 do_predict max_seq_length init_checkpoint spiece_model_file model_config_path
 precision use_bfloat16 device
 """.split()
-# The keys of `RunDocument.digests`, and in words which files each is a digest of.
+# The keys of `RunDocument.digests`, and in words what each is a digest of.
 _CONTENT = {
     "train": "the files to train on (--data_dir or --train_file)",
+    "held_out": "the rows that are held out of them (--dev_share or --dev_file)",
     "record_info_dir": "the records (--record_info_dir)",
     "eval_record_info_dir": "the held-out records (--eval_record_info_dir)",
 }
@@ -261,14 +262,16 @@ def _stored_value(group: Any, name: str) -> Any:
     if name == "precision" and value is None:
         return "bf16" if group.use_bfloat16 else "fp32"
     if value and name in (*_FILES, "init_checkpoint"):
-        return absolute(value)
+        return absolute(name, value)
     return value
 
 
-def absolute(paths: str) -> str:
-    """Comma-separated paths as absolute ones; URLs stay as they are."""
+def absolute(name: str, value: str) -> str:
+    """The value of the setting `name` with absolute paths; URLs stay as they are."""
+    # Flags such as --dev_file name several files, with commas between.
+    paths = value.split(",") if name.endswith("_file") else [value]
     absolutes = []
-    for path in paths.split(","):
+    for path in paths:
         path = path.strip()
         absolutes.append(path if files.is_remote(path) else os.path.abspath(path))
     return ",".join(absolutes)
