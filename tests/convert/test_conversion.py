@@ -309,6 +309,18 @@ def test_a_causal_model_comes_back_as_one(causal, tmp_path):
         np.testing.assert_array_equal(back.vectors("the cat"), ours.vectors("the cat"))
 
 
+def test_a_model_of_masked_tokens_is_refused(permuted, tmp_path):
+    """There it would fill in by a query stream that was not trained."""
+    ours = shutil.copytree(permuted.folder, tmp_path / "ours")
+    document = dict(stored(ours, "run.json"), resolved={"objective": "masked"})
+    (ours / "run.json").write_text(json.dumps(document))
+    with pytest.raises(
+        UserError, match="objective: found masked, expected permutation"
+    ):
+        conversion.to_huggingface(str(ours), str(tmp_path / "theirs"))
+    assert not (tmp_path / "theirs").exists()
+
+
 def test_settings_of_training_go_there(permuted, tmp_path):
     ours = shutil.copytree(permuted.folder, tmp_path / "ours")
     resolved = {"objective": "causal", "clamp_len": 7, "mem_len": 5}

@@ -196,6 +196,9 @@ def describe_theirs(
         settings = TaggerSettings(scheme=_scheme(labels), **common)
     elif kind == "spans":
         common.update((name, entries[name]) for name in _BEAMS)
+        # The lengths of our defaults, less if the text is short.
+        common["max_query_length"] = min(64, max_seq_length // 4)
+        common["doc_stride"] = min(128, max_seq_length // 2)
         settings = SpanSettings(**common)
     else:
         if kind == "multiple_choice":
@@ -257,8 +260,12 @@ def describe_ours(
         if name in document.resolved:
             entries[name] = document.resolved[name]
     # The objective here is an attention type there.
-    if document.resolved.get("objective") == "causal":
+    objective = document.resolved.get("objective", "permutation")
+    if objective == "causal":
         entries["attn_type"] = "uni"
+    elif objective != "permutation":
+        where = f"{document.path}: objective"
+        raise wrong(where, objective, "permutation or causal")
     if document.task:
         entries.update(_entries_of_task(document.task, document.path))
     entries = checked_entries(entries, document.path)
