@@ -95,6 +95,13 @@ def test_words_of_several_pieces_stand_where_the_blanks_were(permuted):
     assert logs == sorted(logs, reverse=True)
 
 
+def test_as_many_fillings_are_followed_as_are_wanted(permuted):
+    wide = permuted.loaded.fill("the ___ sat", most_pieces=1, top=12)
+    assert len(wide) == 12
+    narrow = permuted.loaded.fill("the ___ sat", most_pieces=1, top=12, beams=3)
+    assert narrow == wide
+
+
 def test_a_blank_within_a_word_is_no_word_of_its_own(permuted):
     found = permuted.loaded.fill("the h___s", most_pieces=1)
     assert found

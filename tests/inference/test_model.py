@@ -176,6 +176,14 @@ def test_what_is_cut_is_said(loaded, caplog):
     assert caplog.messages == [said]
 
 
+def test_a_prompt_that_is_cut_is_said(permuted, caplog):
+    with xlnet.load(permuted.folder, device="cpu") as model:
+        model.generate(["the cat " * 300, "the cat"], max_tokens=1)
+    assert caplog.messages == [
+        "note: 1 text(s) of 2 are cut to 512 tokens; it is said once"
+    ]
+
+
 ITEMS = {  # of each task type
     "multi_label": ["kamat telok", "sol"],
     "classification": [("kamat", "sol"), ("sol", "mi")],

@@ -133,7 +133,8 @@ class Filler(Method):
                 # The candidates are all beams with every piece here; the best ones continue.
                 scores = sums[:, None] + log_probabilities[:, 0]  # [C,V]
                 scores = np.where(is_allowed[index], scores, -np.inf)
-                beams, chosen = best(scores, self._settings.beams)
+                count = max(self._settings.beams, self._settings.top)
+                beams, chosen = best(scores, count)
                 fillings, sums = fillings[beams], scores[beams, chosen]
                 fillings[:, index] = chosen
                 # The vocabulary may have no piece that fits here.

@@ -86,7 +86,8 @@ class Generation(Method):
 
     def __init__(self, model: RestoredModel, **settings: Any) -> None:
         self._settings = from_keywords(GenerationSettings, settings)
-        self._network, self._tokenizer = model.language_model(), model.tokenizer
+        self._model, self._tokenizer = model, model.tokenizer
+        self._network = model.language_model()
         # Each beam is a row of the batch.
         self.at_once = max(model.batch_size // self._settings.beams, 1)
 
@@ -128,6 +129,8 @@ class Generation(Method):
         tokenizer, settings = self._tokenizer, self._settings
         is_banned = banned(tokenizer)
 
+        is_cut = [len(prompt) > CONTEXT for prompt in prompts]
+        self._model.note_cut(np.array(is_cut), CONTEXT)
         # The prompts, cut and padded on the left: [B,T]. <eod> stands for an empty one.
         starts = [prompt[-CONTEXT:] or [tokenizer.eod_id] for prompt in prompts]
         longest = max(map(len, starts))

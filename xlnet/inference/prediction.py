@@ -128,7 +128,7 @@ def examples_of(verb: str, item: Any) -> list[InlineExample]:
         text, choices, question = _parts(item, ("text", "choices", "question"))
         choices = tuple(map(as_text, require_list("choices", choices)))
         text = as_text(text)
-        if question:
+        if question is not None:
             question = as_text(question)
         return [InlineExample(text_a=text, text_b=question, choices=choices)]
     if verb == "rank":

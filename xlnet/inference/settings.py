@@ -66,10 +66,15 @@ class FillingSettings(Settings):
         "the factorization order of the pieces",
         choices=("left_to_right", "right_to_left"),
     )
-    top: int = setting(5, "fillings that are returned, the likeliest first", minimum=1)
+    top: int = setting(
+        5,
+        "fillings that are returned, the likeliest first",
+        minimum=1,
+        maximum=10_000,
+    )
     beams: int = setting(
         50,
-        "fillings that are followed from piece to piece",
+        "fillings that are followed from piece to piece, at least top",
         minimum=1,
         maximum=10_000,
     )

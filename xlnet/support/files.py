@@ -252,12 +252,14 @@ def check_output(
 
     Raises:
       UserError: the output is a directory, is in a directory that does not exist, is one of the
-        input files, or cannot be written to.
+        input files, has the name of a compressed file, or cannot be written to.
     """
     if not output or is_standard_output(output):
         return
     if output.endswith(os.sep) or os.path.isdir(output):
         raise wrong(flag, f"the directory {output}", "a file")
+    if output.endswith((".gz", ".parquet")):
+        raise wrong(flag, output, "the name of a text file, not compressed")
     for path in paths:
         if os.path.realpath(path) == os.path.realpath(output):
             raise wrong(flag, f"{output}, which is an input", "another name")
