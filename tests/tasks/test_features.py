@@ -32,7 +32,7 @@ CLASS = (Feature("label_ids", (), "int"),)
 def arrays_of(pair, tokenizer, length, label=0):
     """The arrays of the record of a row."""
     labels, layout = np.array([label]), Layout(length)
-    return encoding.arrays_of([(pair,)], labels, tokenizer, layout, "left")[0]
+    return encoding.arrays_of([(pair,)], labels, tokenizer, layout)[0]
 
 
 @pytest.fixture(scope="module")
@@ -177,19 +177,12 @@ def test_choices_are_joined_in_a_record(tiny, tmp_path):
     assert joined["label_ids"].tolist() == [1]
 
 
-@pytest.mark.parametrize("side", ("left", "right"))
-def test_a_batch_has_the_whole_text_on_either_side(tiny, side):
-    """Its task type says where the padding is; a batch of a short text leaves most of it out."""
+def test_a_type_that_pads_on_the_right_encodes_itself(tiny):
+    """Its batches were cut on that side, of records that were padded on the left."""
     task = TASK_TYPES["classification"]("mine", Columns(), ("0", "1"), ())
-    padding = encoding.Padding(side)
-    object.__setattr__(task, "padding", padding)
-    row = Row("", (("the cat", "a mat"),), "1")
-    records, _, counts = task.encode([row], tiny, Layout(32))
-    (batch,) = encoding.batches_by_length(records, 32, padding, 1)
-    ids = batch["input_ids"][0]
-    assert len(ids) < 32
-    assert np.count_nonzero(ids) == counts.read[0] + 3  # two <sep> and <cls>
-    assert (ids[0] == 0) == (side == "left")
+    object.__setattr__(task, "padding", encoding.Padding("right"))
+    with pytest.raises(TypeError, match="pads on the right has its own `encode`"):
+        task.encode([Row("", (("the cat", None),), "1")], tiny, Layout(32))
 
 
 def test_records_are_found_again_by_content(tiny, tmp_path):

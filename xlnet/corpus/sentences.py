@@ -101,10 +101,7 @@ def _bounds(text: str) -> Iterator[tuple[int, int]]:
             if quotes % 2:
                 if text.startswith('"', end):
                     end += 1
-                elif text[end : end + 3] in (
-                    ' " ',
-                    ' "',
-                ):  # ' "': at the end of the text
+                elif text[end : end + 3] in (' " ', ' "'):  # the latter ends the text
                     end += 2
                 next_match = _NEXT.match(text, end)
                 following = next_match[1] if next_match else None

@@ -10,7 +10,6 @@ from xlnet.engine import loop
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.finetuning.evaluate import Evaluator
 from xlnet.finetuning.resolve import make_records, resolve, training_run
-from xlnet.runs.task_settings import finetuned_document
 from xlnet.settings.finetuning import FineTuningSettings, SpanSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import DeviceSettings, OptimizationSettings
@@ -41,12 +40,10 @@ def fine_tune(
     """
     known.load_own_types(settings.own_module)
     if isinstance(settings, SpanSettings):
-        # The document of the run that the training resumes, None without one.
-        resumed = finetuned_document(settings.model_dir) if settings.do_train else None
         # As in the original program, a file to predict is the dev file, too. A training that
-        # resumes on the files of its run has the dev file of these.
-        names_files = settings.train_file or settings.data_dir
-        if settings.evaluates_predict_file and (names_files or not resumed):
+        # resumes on the files of its run, as none are given, has the dev file of these.
+        resumes = settings.do_train and not (settings.train_file or settings.data_dir)
+        if settings.evaluates_predict_file and not resumes:
             settings = dataclasses.replace(settings, dev_file=settings.predict_file)
             given = {*given, "dev_file"}
         if settings.do_prepro and not settings.do_train:  # which makes records, too

@@ -24,9 +24,8 @@ from xlnet.tasks.contract import LossOptions, Predictions, mean_over_windows
 from xlnet.tasks.encoding import IDS, TokenCounts, batches_by_length
 from xlnet.tasks.task import Row
 
-_BLOCK_BATCHES = (
-    32  # whose rows are encoded, and their batches sorted by length, together
-)
+# Batches whose rows are encoded, and then sorted by length, together.
+_BLOCK_BATCHES = 32
 
 
 @dataclasses.dataclass(frozen=True)

@@ -116,7 +116,7 @@ def _metric(evidence: Evidence) -> tuple[str, bool]:
     constant = results.constant_answer(task, rows, evidence.threshold) or {}
     reference = constant.get(name, math.nan)  # nan: there is no constant answer
     low, high = _interval(evidence)
-    line = f"{evidence.split}: {name} {evidence.result[name]:.4f}"
+    line = f"{evidence.split}: {name} {results.metric_text(evidence.result[name])}"
     if low < high:  # equal where there is no interval
         line += f" ({low:.2f} to {high:.2f}, at 95 % with {len(rows):,} rows)"
     if not math.isnan(reference):

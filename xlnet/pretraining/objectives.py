@@ -80,17 +80,13 @@ Predicted = collections.namedtuple("Predicted", "outputs at_targets")
 
 
 def sampled_targets(features: Tensors, special_ids: Sequence[int]) -> Tensors:
-    """The targets that the input pipeline sampled, at `positions` int [B,P]: a dict of positions
-    and ids, int [B,P], and weights, float32 [B,P].
+    """The targets that the input pipeline sampled: a dict of their ids, int [B,P]. Their positions
+    and weights are among the features.
 
     `special_ids` are not used: objectives that choose their targets themselves need them.
     """
     ids = tf.gather(features["input_ids"], features["positions"], batch_dims=1)
-    return dict(
-        positions=features["positions"],
-        ids=ids,
-        weights=features["weights"],
-    )
+    return dict(ids=ids)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,8 +98,8 @@ class Objective:
       predict: function of a `Batch` to `Predicted`: runs the network and picks the vectors that
         predict the targets.
       targets: function of the features of a batch and the ids of <sep> and <cls> to the targets: a
-        dict of positions and ids, int [B,P], and weights, float32 [B,P] (0: has no part in the
-        loss).
+        dict of ids, int [B,P], and, where they are not those of the features, positions, int [B,P],
+        and weights, float32 [B,P] (0: has no part in the loss).
       samples_targets: whether the targets are those of the input pipeline, so that num_predict and
         factorization_order hold.
       needs_mask_id: whether the vocabulary must have <mask>.

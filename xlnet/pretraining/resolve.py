@@ -68,11 +68,12 @@ def resolve(
       UserError: something does not fit; nothing was written.
     """
     settings = _with_directories(settings)
+    # Before anything that may fail on one host alone, for which the others would wait.
+    run_devices = devices.connect(device)
     start = start_of(settings)
     settings, network, optimization = inherited_settings(
         settings, network, optimization, given, start
     )
-    run_devices = devices.connect(device)
 
     # Read the records.
     manifest, held_out = read_manifests(settings)
@@ -247,7 +248,7 @@ def inherited_settings(
         return groups
     if document.task is not None:
         found = f"a fine-tuned model (by {document.path})"
-        raise wrong(f"{start.flag}: {directory}", found, "a pretrained one")
+        raise wrong(f"{start.flag}: {directory or '.'}", found, "a pretrained one")
     # `different`: in words, the given settings that are not those of the run.
     groups, different = run_document.inherit(
         groups, given, document, of_run=start.resumes

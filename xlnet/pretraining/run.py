@@ -31,7 +31,7 @@ class PretrainingRun(TrainingRun):
     depends on which of these a setting comes from.
 
     Attributes, besides those of `TrainingRun`:
-      settings: of the records, objective, memory and steps.
+      settings: of the records, objective, memory and steps; not read for what `sampling` has.
       sampling: of targets and orders; `num_predict` and `perm_size` are never 0.
       objective: what is predicted.
       tokenizer: that of the records.
@@ -238,7 +238,8 @@ class PretrainingRun(TrainingRun):
             "objective": settings.objective,
             "sequences": (
                 f"{manifest.seq_len} tokens, {manifest.reuse_len} reused, memory "
-                f"{settings.mem_len}, {predicted} predicted"
+                f"{settings.mem_len}, {predicted} predicted, perm_size "
+                f"{self.sampling.perm_size}"
             ),
             "settings": run_document.changed(
                 (settings, self.network, self.optimization)

@@ -170,9 +170,10 @@ class Task(TableReader):
           (dict of arrays [m, ...] by name: `encoding.IDS` and `features`; int [n], the number of
           records of each row; `encoding.TokenCounts` of the rows).
         """
+        if self.padding.side != "left":
+            raise TypeError("a task type that pads on the right has its own `encode`")
         pairs = [row.pairs for row in rows]
-        labels, side = self.targets(rows), self.padding.side
-        return encoding.arrays_of(pairs, labels, tokenizer, layout, side)
+        return encoding.arrays_of(pairs, self.targets(rows), tokenizer, layout)
 
     @property
     def texts(self) -> Names:

@@ -167,16 +167,14 @@ def arrays_of(
     labels: np.ndarray,
     tokenizer: Tokenizer,
     layout: Layout,
-    side: str,
 ) -> tuple:
-    """The arrays of the records of n rows, one for each.
+    """The arrays of the records of n rows, one for each, padded on the left.
 
     Args:
       rows: the `Row.pairs` of each: a tuple of (text_a, text_b or None), one, or C of them.
       labels: those of the rows as numbers, [n, ...].
       tokenizer: of the vocabulary.
       layout: which tokens fit.
-      side: of the padding, "left" or "right".
 
     Returns:
       (dict of arrays: `IDS` [n,C*T], the choices one after the other, and `label_ids` [n, ...];
@@ -204,7 +202,7 @@ def arrays_of(
         tokens_total.append(total)
 
     # [n*C,T] each
-    arrays = lay_out(sequences, layout.max_seq_length, tokenizer, side)
+    arrays = lay_out(sequences, layout.max_seq_length, tokenizer, "left")
     for name, values in arrays.items():
         arrays[name] = values.reshape(len(rows), -1)
     arrays["label_ids"] = labels

@@ -102,7 +102,7 @@ def log_evaluation(
     """Logs the result of a checkpoint, a dict as `score` returns it, in a line."""
     numbers = []
     for name, value in result.items():
-        numbers.append(f"{name} {_metric_text(value)}")
+        numbers.append(f"{name} {metric_text(value)}")
     line = f"eval {task.name} {split}  step {step}  {'  '.join(numbers)}"
     _log.info("%s  (%d rows)", line, len(rows))
 
@@ -137,7 +137,7 @@ def write_evaluation(
         _log.info("%s", table)
     if len(checkpoints) > 1 and best:
         name, step = task.metrics[0], best["step"]
-        value = _metric_text(best[name])
+        value = metric_text(best[name])
         _log.info("best %s %s  step %d  %s %s", task.name, split, step, name, value)
     if not directory:
         return
@@ -157,7 +157,7 @@ def write_evaluation(
         files.write_text(path, table + "\n")
 
 
-def _metric_text(value: float) -> str:
+def metric_text(value: float) -> str:
     """The value of a metric for a line of the log."""
     return "undefined" if math.isnan(value) else f"{value:.4f}"
 

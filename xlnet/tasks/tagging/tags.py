@@ -180,7 +180,7 @@ class Tagging(Task):
                 widest = slice(widest_start + shift, widest_end + shift)
                 record[:, widest] = of_sentence[:, widest_start:widest_end]
                 records.append(record)
-        arrays = encoding.lay_out(texts, length, tokenizer, self.padding.side)
+        arrays = encoding.lay_out(texts, length, tokenizer, "left")
         arrays["word_starts"], arrays["label_ids"] = np.stack(records, axis=1)
         num_tokens = np.array(tokens)
         # Windows have all tokens.
