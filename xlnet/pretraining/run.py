@@ -224,7 +224,8 @@ class PretrainingRun(TrainingRun):
 
     def banner(self) -> dict[str, str]:
         """What is trained on what, for the log: texts by the names of their lines."""
-        settings, manifest = self.settings, self.manifest
+        manifest, perm_size = self.manifest, self.sampling.perm_size
+        settings = dataclasses.replace(self.settings, perm_size=perm_size)
         predicted: Any = "all"  # tokens of a sequence
         if self.objective.samples_targets:
             predicted = self.sampling.num_predict
@@ -238,8 +239,7 @@ class PretrainingRun(TrainingRun):
             "objective": settings.objective,
             "sequences": (
                 f"{manifest.seq_len} tokens, {manifest.reuse_len} reused, memory "
-                f"{settings.mem_len}, {predicted} predicted, perm_size "
-                f"{self.sampling.perm_size}"
+                f"{settings.mem_len}, {predicted} predicted"
             ),
             "settings": run_document.changed(
                 (settings, self.network, self.optimization)
