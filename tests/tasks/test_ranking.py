@@ -48,6 +48,15 @@ def test_measures_by_hand():
     assert list(result) == [*names, "loss"]
 
 
+def test_the_ideal_order_has_documents_that_are_not_ranked():
+    """As by trec_eval, with a cutoff or without."""
+    ranked, judged = np.array([1.0]), np.array([1.0, 1.0])
+    expected = 1 / (1 + 1 / np.log2(3))
+    for name in ("ndcg", "ndcg@10", "trec_ndcg", "trec_ndcg@10"):
+        assert ranking.measure(name, ranked, judged, 1.0) == pytest.approx(expected)
+    assert ranking.measure("ndcg@1", ranked, judged, 1.0) == 1
+
+
 def test_equal_scores_are_in_the_order_of_names_backwards_wherever_they_are():
     rows = rows_of(0, 1, 0)
     for shuffled in (rows, rows[::-1]):

@@ -151,7 +151,8 @@ def measure(name: str, ranked: np.ndarray, judged: np.ndarray, highest: float) -
     # trec_eval has it, with gains equal to the relevance.
     if name == "ndcg":
         ranked, judged = 2**ranked - 1, 2**judged - 1
-    best = np.sort(judged)[::-1][:k]
+    # Without a cutoff the ideal order has all judged documents, also those that are not ranked.
+    best = np.sort(judged)[::-1][: int(cutoff or len(judged))]
     ideal_gain = (best / np.log2(np.arange(2, len(best) + 2))).sum()
     gain = (ranked / np.log2(positions + 1)).sum()
     return gain / ideal_gain if ideal_gain else 0.0
