@@ -126,7 +126,7 @@ def training_step(work, config, run, inputs, xla):
         batch_loss, inputs, 0, 1, xla=xla
     )
     settings = OptimizationSettings(weight_decay=0.01)
-    train, _ = optimizer.minimize(settings, gradients, config.n_layer)
+    train, _ = optimizer.update_weights(settings, gradients, config.n_layer)
     if kept:
         train = tf.group(train, memory.assign(kept["memory"]))
     return train, loss

@@ -50,7 +50,7 @@ def test_golden_trajectories(graph, golden, kind):
     variables = variables_of({name: case["in/init/" + name] for name in NAMES})
     gradients = [tf.placeholder(tf.float32, variables[name].shape) for name in NAMES]
     settings = settings_of(case.settings[kind])
-    train_op, scalars = optimizer.minimize(settings, gradients, 2)
+    train_op, scalars = optimizer.update_weights(settings, gradients, 2)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         if kind == "wd":
@@ -91,7 +91,7 @@ def test_golden_pretraining_trajectory(graph, golden, config_name):
         settings_of(reference["optimizer"]),
         optimizer.gradients_of(loss),
     )
-    train_op, scalars = optimizer.minimize(settings, gradients, config.n_layer)
+    train_op, scalars = optimizer.update_weights(settings, gradients, config.n_layer)
     weights = {v.op.name: v for v in tf.trainable_variables()}
     step = dict(scalars, loss=loss, memory=model.get_new_memory(), update=train_op)
     with tf.Session() as session:
@@ -116,7 +116,7 @@ def run_steps(settings, values, gradients, n_layer, steps=3):
     variables_of(values)
     tf.train.get_or_create_global_step()
     constants = [tf.constant(gradients[name]) for name in values]
-    train_op, _ = optimizer.minimize(settings, constants, n_layer)
+    train_op, _ = optimizer.update_weights(settings, constants, n_layer)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         for _ in range(steps):
@@ -188,7 +188,7 @@ def test_a_weight_decays_after_it_was_read(graph):
         loss = tf.reduce_sum(tf.square(weight.read_value()))
     tf.train.get_or_create_global_step()
     settings = constant_rate(1.0, weight_decay=0.5)
-    train_op, _ = optimizer.minimize(settings, optimizer.gradients_of(loss), 1)
+    train_op, _ = optimizer.update_weights(settings, optimizer.gradients_of(loss), 1)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         assert session.run([loss, train_op])[0] == 2
@@ -214,7 +214,7 @@ def test_steps_that_overflow_change_nothing_and_are_not_counted(graph):
     variables_of({"kernel": np.ones(2, np.float32)})
     gradient = tf.placeholder(tf.float32, [2])
     settings = constant_rate(0.1, weight_decay=0.1, ema_decay=0.9)
-    train_op, _ = optimizer.minimize(settings, [gradient], 1, scale)
+    train_op, _ = optimizer.update_weights(settings, [gradient], 1, scale)
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
 

@@ -23,7 +23,7 @@ from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.support.errors import UserError
-from xlnet.tasks.contract import LossOptions, balanced_weights, mean_over_windows
+from xlnet.tasks.contract import LossOptions, balanced_weights, mean_over_records
 from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.task import Columns, Row
 
@@ -170,7 +170,7 @@ def test_windows_add_up_in_the_order_of_rows():
     values = TASKS["sts-b"].join(outputs, windows)
     np.testing.assert_allclose(values, [[6], [14 / 3]], rtol=1e-6)
     np.testing.assert_allclose(
-        mean_over_windows(outputs["loss"], windows), [6, 14 / 3], rtol=1e-6
+        mean_over_records(outputs["loss"], windows), [6, 14 / 3], rtol=1e-6
     )
     assert outputs["loss"].tolist() == [6, 4, 8, 2]
 

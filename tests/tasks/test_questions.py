@@ -312,7 +312,7 @@ WINDOWS = outputs(
 
 def test_the_best_span_of_all_windows_and_the_window_that_speaks_most_for_an_answer():
     counts = np.array([2, 1])
-    loss = contract.mean_over_windows(np.arange(3, dtype=np.float32), counts)
+    loss = contract.mean_over_records(np.arange(3, dtype=np.float32), counts)
     assert loss.tolist() == [0.5, 2.0]
     values = SQUAD.join(WINDOWS, counts)
     nulls = [found.null_probability for found in values]

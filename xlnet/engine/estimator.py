@@ -38,7 +38,7 @@ class EstimatorSpec(NamedTuple):
 
     Attributes:
       loss: float32 [], of the global batch.
-      train_op: the operation of one step.
+      train_op: the update of the weights, the number of steps and the memory.
       scalars: further values of the step by name, float32 [], that are reported.
       memory: a variable of each replica that is saved with each checkpoint; None: without.
     """
@@ -106,7 +106,8 @@ class Estimator:
     Attributes:
       monitored: the session with hooks. They see the steps, not what `session` runs.
       saver: writes all variables; each host has a part of it on its own devices.
-      fetches: of a step: by name, the values of this host's replicas.
+      fetches: of a step: by name, the values of this host's replicas. Fetching the loss updates the
+        weights.
       memory: this host's parts of `EstimatorSpec.memory`, one of each replica; empty without.
       stop_asked: this host's parts of a float32 variable: 1 if this host is to stop, else 0.
       host_monitor: watches the other hosts.

@@ -394,13 +394,13 @@ def loss_and_gradients(
     return loss / micro_batches, gradients, kept
 
 
-def minimize(
+def update_weights(
     settings: OptimizationSettings,
     gradients: Sequence[tf.Tensor],
     n_layer: int,
     loss_scale: LossScale | None = None,
 ) -> tuple[tf.Operation, dict[str, Any]]:
-    """One update of all trainable variables.
+    """Clips the gradients, and updates all trainable variables once.
 
     Args:
       settings: of the optimizer.

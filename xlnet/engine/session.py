@@ -131,8 +131,8 @@ class Subgraph:
     def compute_at_once(
         self, names: Iterable[str], features: Mapping[str, Any]
     ) -> Arrays:
-        """As `compute`, but without `RestoredSession.call`: on a server this does not wait until
-        the caller has its turn. For what takes hardly any time."""
+        """Runs the session; arguments and result as of `compute`, which calls this when its caller
+        has a turn. Called directly only for what takes hardly any time, as that waits for none."""
         wanted = {name: self.results[name] for name in names}
         feeds = {}
         for name, tensor in self.inputs.items():

@@ -177,10 +177,10 @@ class TaskData:
         with files.writing(path) as f:
             for begin in range(0, len(rows), _ROWS_AT_ONCE):
                 block = rows[begin : begin + _ROWS_AT_ONCE]
-                # arrays: [m,...] by name, of the m records of the rows; windows: int [rows], the
-                # number of records of each row; counts: the `TokenCounts` of the rows.
-                arrays, windows, counts = task.encode(block, tokenizer, layout)
-                arrays["is_real_example"] = np.ones(windows.sum(), np.int32)
+                # arrays: [m,...] by name, of the m records of the rows; num_records: int [rows], of
+                # each row; counts: the `TokenCounts` of the rows.
+                arrays, num_records, counts = task.encode(block, tokenizer, layout)
+                arrays["is_real_example"] = np.ones(num_records.sum(), np.int32)
                 num_cut += np.count_nonzero(counts.is_cut)
                 ids = arrays["input_ids"][arrays["input_mask"] == 0]  # without padding
                 is_special = np.isin(ids, [tokenizer.sep_id, tokenizer.cls_id])

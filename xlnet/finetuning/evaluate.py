@@ -35,10 +35,10 @@ _CHOSEN = "threshold"
 
 
 class _Predicted(NamedTuple):
-    """The predictions of the checkpoint of a step for rows of these texts."""
+    """The predictions of the checkpoint of a step for rows."""
 
     step: int
-    texts: list
+    rows_without_labels: list
     predictions: Predictions
 
 
@@ -66,11 +66,11 @@ class Evaluator:
         self._predicted: list[_Predicted] = []
         # (split, step) of the evaluations that are logged.
         self._reported: set[tuple[str, int]] = set()
-        # The texts of rows whose cut is noted.
+        # The rows, without labels, whose cut is noted.
         self._noted: list[list] = []
         default_directory = os.path.join(settings.model_dir, RESULTS)
         self._directory = settings.predict_dir or default_directory
-        # The threshold of the flag or of the model, or else the usual one. If neither has one, a
+        # The threshold of the flag or of the model, or else 0.5. If neither has one, a
         # training of a task of several labels in a row chooses it: then `keep_threshold` sets it.
         self._threshold = settings.threshold
         may_choose = settings.do_train and settings.predict_threshold is None
@@ -258,18 +258,18 @@ class Evaluator:
     ) -> Predictions:
         """The predictions of a checkpoint for the rows of a split or file, which are kept for the
         next call with equal rows."""
-        # Without the labels: a file may be evaluated with labels, and predicted without.
-        texts = [(row.id, row.pairs, row.source) for row in rows]
+        # A file may be evaluated with labels, and predicted without.
+        without_labels = [(row.id, row.pairs, row.source) for row in rows]
         for known in self._predicted:
-            if known.step == step and known.texts == texts:
+            if known.step == step and known.rows_without_labels == without_labels:
                 return known.predictions
         self._session.restore(prefix)
         with progress(f"{self._task.name} {name}", len(rows), " rows") as advance:
             predictions, counts = self._predictor.predict(rows, advance)
         num_cut = int(counts.is_cut.sum())
         # The same rows are cut for each checkpoint: that is noted once.
-        if num_cut and texts not in self._noted:
-            self._noted.append(texts)
+        if num_cut and without_labels not in self._noted:
+            self._noted.append(without_labels)
             _log.warning("note: %d of %d rows: %s", num_cut, len(rows), CUT_WORDS)
-        self._predicted.append(_Predicted(step, texts, predictions))
+        self._predicted.append(_Predicted(step, without_labels, predictions))
         return predictions

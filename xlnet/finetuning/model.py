@@ -20,7 +20,7 @@ from xlnet.model import heads, modeling, parameters
 from xlnet.model.ops import Arrays, Tensors
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.network import NetworkSettings, XLNetConfig
-from xlnet.tasks.contract import LossOptions, Predictions, mean_over_windows
+from xlnet.tasks.contract import LossOptions, Predictions, mean_over_records
 from xlnet.tasks.encoding import IDS, TokenCounts, batches_by_length
 from xlnet.tasks.task import Row
 
@@ -198,9 +198,9 @@ class Predictor:
         # A block of rows at a time, as the features of rows take more memory than their outputs.
         for begin in range(0, len(rows), block_size):
             block = rows[begin : begin + block_size]
-            records, windows, counts = task.encode(block, self._tokenizer, layout)
-            counts_of_blocks.append((windows, *counts))
-            first_records = np.cumsum(windows) - windows  # [rows]
+            records, num_records, counts = task.encode(block, self._tokenizer, layout)
+            counts_of_blocks.append((num_records, *counts))
+            first_records = np.cumsum(num_records) - num_records  # [rows]
             batches = batches_by_length(
                 records,
                 layout.max_seq_length,
@@ -216,10 +216,10 @@ class Predictor:
                     advance(int(np.isin(batch["index"], first_records).sum()))
             outputs_of_blocks.append(in_order(of_batches))
         of_records = joined(outputs_of_blocks)  # [m,...]
-        windows, read, total = np.concatenate(counts_of_blocks, axis=1)  # [3,n]
+        num_records, read, total = np.concatenate(counts_of_blocks, axis=1)  # [3,n]
         # A row may have several records; the task's `join` makes one prediction of their outputs.
-        loss = mean_over_windows(of_records.pop("loss"), windows)
-        values = task.join(of_records, windows)
+        loss = mean_over_records(of_records.pop("loss"), num_records)
+        values = task.join(of_records, num_records)
         return Predictions(values, loss), TokenCounts(read, total)
 
 

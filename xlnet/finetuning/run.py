@@ -95,7 +95,7 @@ class FineTuningRun(TaskRun, TrainingRun):
         # Means over the replicas.
         *gradients, loss = mean_over_replicas([*gradients, loss])
         # Clipping and update.
-        update, scalars = optimizer.minimize(
+        update, scalars = optimizer.update_weights(
             self.optimization, gradients, self.config.n_layer, scale
         )
         return EstimatorSpec(loss, update, scalars)

@@ -284,7 +284,9 @@ def _never_predicted(evidence: Evidence) -> str:
 
 def _overfitted(evidence: Evidence, is_better: bool) -> str:
     """The loss of the evaluations while training rose by a fifth or more from its lowest value,
-    and the training loss fell to at most half of this risen loss, and of its own first value."""
+    and the training loss fell to at most half of this risen loss, and of its own first value. Not
+    said if the metric is better than that of the constant answer, and the best checkpoint is in the
+    second half of the training."""
     evaluations = []  # those whose loss is known and finite
     for evaluation in evidence.evaluations:
         if math.isfinite(evaluation.get("loss", math.inf)):

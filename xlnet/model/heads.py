@@ -145,9 +145,9 @@ def lm_loss(
     embedding_table: tf.Tensor,
     precision: str = "fp32",
 ) -> tf.Tensor:
-    """-log p(target | what its vector has seen), of each target: float32 [B,P], in nats. In a
-    factorization order that are the tokens before it (paper, section 2.3). p is a softmax over the
-    vocabulary:
+    """-log p(target | what its vector has seen), of each target: float32 [B,P], in nats. With a
+    factorization order it has seen the tokens before the target, and the memory (paper, section
+    2.3). p is a softmax over the vocabulary:
 
         p(x) = exp(e(x) · g + b(x)) / sum over x' of exp(e(x') · g + b(x'))
 

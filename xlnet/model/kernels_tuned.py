@@ -76,8 +76,9 @@ def run(
     The form "loops": TensorFlow would read and write memory for each operation, and round to
     bfloat16 after it. XLA compiles all operations of the function to one loop over the elements,
     once for each shape, in less than 0.1 s. It computes in float32: tensors of the same dtype as
-    the first one are cast to float32 before, and the results back to that dtype. They have no
-    gradients. All calls in a graph with the same function and constants share the compiled code.
+    the first one are cast to float32 before, and the results back to that dtype. Callers give their
+    own gradients, by `tf.custom_gradient`. All calls in a graph with the same function and
+    constants share the compiled code.
 
     Args:
       form: how it is computed.

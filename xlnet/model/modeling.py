@@ -320,12 +320,12 @@ def layer(
 ) -> tuple[tf.Tensor | None, tf.Tensor | None]:
     """One layer of both streams, with the same weights and the same keys and values, those of h:
 
-        g_i ← attention(q=g_i, kv=h_j),  rank[j] <  rank[i]      it does not see its own token
-        h_i ← attention(q=h_i, kv=h_j),  rank[j] <  rank[i] or j = i
+        g_i ← attention(q=g_i, kv=h_j),  key_rank[j] < query_rank[i]     not its own token
+        h_i ← attention(q=h_i, kv=h_j),  key_rank[j] < query_rank[i], or j = i
 
-    where h_j are positions of the memory and of the sequence. Without g it is a layer of
-    Transformer-XL. It reads no variables, so that it can be computed again and be built once for
-    all layers.
+    where h_j are positions of the memory and of the sequence, and the ranks are those of a `Mask`.
+    Without g it is a layer of Transformer-XL. It reads no variables, so that it can be computed
+    again and be built once for all layers.
 
     Args:
       config: the architecture.
@@ -591,8 +591,8 @@ def embed(
 
     Returns:
       The embedding table [V,D]; h [B,Q,D], which begins the content stream; g [B,P,D], which begins
-      the query stream, or None: one learned vector for all targets, as a target must not see its
-      own token.
+      the query stream, with one learned vector for all targets, as a target must not see its own
+      token; None without a query.
     """
     config = net.config
     with tf.variable_scope("word_embedding"):

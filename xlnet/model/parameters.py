@@ -64,7 +64,8 @@ def _rounding(initializer: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]
 
 
 class LayerContext:
-    """What a layer needs besides its inputs: sizes, rates, precision, form, the next dropout.
+    """What a layer, or the network around its layers, needs besides its inputs: sizes, rates,
+    precision, form, the next dropout.
 
     Args:
       config: the architecture.

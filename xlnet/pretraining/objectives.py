@@ -74,8 +74,8 @@ class Batch(NamedTuple):
         )
 
 
-# What an objective's `predict` returns. outputs: of `Batch.run_network`; of its vectors the last
-# one is that of <cls>. at_targets: [B,P,D], the vectors that predict the targets.
+# What an objective's `predict` returns. outputs: of `Batch.run_network`; with `with_segments` the
+# last of its vectors is that of <cls>. at_targets: [B,P,D], the vectors that predict the targets.
 Predicted = collections.namedtuple("Predicted", "outputs at_targets")
 
 

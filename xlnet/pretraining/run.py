@@ -54,7 +54,8 @@ class PretrainingRun(TrainingRun):
     # -- a step
 
     def batches(self, start: int) -> tf.data.Dataset:
-        """This host's part of each batch, from the step `start` on: features [B,...] by name."""
+        """This host's part of each batch, from the step `start` on: features by name, as
+        `input_pipeline.pretraining_batches` lists them."""
         settings = self.settings
         return input_pipeline.pretraining_batches(
             settings.record_info_dir,
@@ -93,7 +94,7 @@ class PretrainingRun(TrainingRun):
         # Means over the replicas of all hosts.
         *gradients, loss = mean_over_replicas([*gradients, loss])
         # Clipping and update; then the new memory.
-        update, scalars = optimizer.minimize(
+        update, scalars = optimizer.update_weights(
             self.optimization, gradients, self.config.n_layer, scale
         )
         if not memory:
@@ -129,8 +130,8 @@ class PretrainingRun(TrainingRun):
         """Builds the loss of a micro-batch.
 
         Args:
-          part: a micro-batch of the batch of `model_fn`; its `mean_target_count` is the same in all
-            parts of the global batch.
+          part: a micro-batch of the batch of `model_fn`; its `mean_target_count`, the mean number
+            of targets of a micro-batch of the global batch, is the same in all parts.
           first_row: the index of its batch element 0 in the global batch.
 
         Returns:
@@ -153,14 +154,14 @@ class PretrainingRun(TrainingRun):
 
     def losses(
         self,
-        features: Tensors,
+        batch: Tensors,
         seed: tf.Tensor | None = None,
         first_row: Any = None,
     ) -> tuple[tf.Tensor, tf.Tensor | None, Tensors]:
         """Builds the network on a batch of `with_targets_and_memory`, or on a micro-batch of it.
 
         Args:
-          features: tensors [b,...] by name.
+          batch: tensors [b,...] by name.
           seed: of dropout; None: in evaluation.
           first_row: the index of batch element 0 in the global batch; None: in evaluation.
 
@@ -183,12 +184,12 @@ class PretrainingRun(TrainingRun):
         # batch axis is the first one, so micro-batches and replicas get their parts of it as of all
         # features.
         mems = None
-        if "memory" in features:
-            mems = tf.unstack(features["memory"], axis=1)
-        batch = objectives.Batch(
+        if "memory" in batch:
+            mems = tf.unstack(batch["memory"], axis=1)
+        given = objectives.Batch(
             config=self.config,
             run_config=run_config,
-            features=features,
+            features=batch,
             mems=mems,
             seed=seed,
             first_row=first_row,
@@ -197,13 +198,13 @@ class PretrainingRun(TrainingRun):
         )
         with parameters.model_scope():
             # Such as `objectives._permutation`.
-            outputs, at_targets = self.objective.predict(batch)
+            outputs, at_targets = self.objective.predict(given)
             table, precision = outputs.embedding_table, str(run_config.precision)
-            target_ids = features["ids"]
+            target_ids = batch["ids"]
             losses = heads.lm_loss(at_targets, target_ids, table, precision)
             segment_logits = None
             if settings.next_segment_loss:
-                segment_logits = objectives.segment_logits(batch, outputs)
+                segment_logits = objectives.segment_logits(given, outputs)
         kept = {}
         if outputs.new_mems is not None:
             kept["memory"] = tf.stack(outputs.new_mems, axis=1)

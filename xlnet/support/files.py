@@ -124,13 +124,13 @@ def is_standard_output(path: object) -> bool:
 
 
 def write_text(path: str, text: str) -> None:
-    """Writes a UTF-8 text file, completely or not at all; to the standard output if `path` is
-    "-"."""
+    """Writes a text, as `write_lines` does."""
     write_lines(path, [text])
 
 
 def write_lines(path: str, lines: Iterable[str]) -> None:
-    """Writes lines, which include their line ends, as `write_text` does."""
+    """Writes lines, which include their line ends, to a UTF-8 text file, completely or not at all;
+    to the standard output if `path` is "-"."""
     if is_standard_output(path):
         for line in lines:
             print(line, end="")
@@ -143,7 +143,7 @@ def write_lines(path: str, lines: Iterable[str]) -> None:
 
 
 def write_json(path: str, value: object) -> None:
-    """Writes `value` as indented JSON, as `write_text` does. NaN and infinity, which JSON does not
+    """Writes `value` as indented JSON, as `write_lines` does. NaN and infinity, which JSON does not
     have, are written as null."""
     # `dumps` writes them by name, and `loads` calls `parse_constant` for such names.
     valid = json.loads(json.dumps(value), parse_constant=lambda _: None)

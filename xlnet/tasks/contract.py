@@ -227,15 +227,15 @@ class Task(TableReader):
             logits = getattr(tf.nn, self.activation)(logits)
         return {"values": logits}
 
-    def join(self, outputs: dict, windows: np.ndarray) -> Any:
+    def join(self, outputs: dict, num_records: np.ndarray) -> Any:
         """The `values` of `Predictions` for n rows: here the mean over the records of each row; a
         UserError if one is not finite.
 
         Args:
           outputs: those of `outputs` for all m records, a dict of arrays [m, ...].
-          windows: int [n], the number of records of each row.
+          num_records: int [n], the number of records of each row.
         """
-        return finite(self, mean_over_windows(outputs["values"], windows))
+        return finite(self, mean_over_records(outputs["values"], num_records))
 
     def named_outputs(self, outputs: dict, threshold: float) -> dict:
         """The outputs of an exported model by readable names: a dict of tensors [B, ...].
@@ -408,16 +408,16 @@ def finite(task: Task, values: np.ndarray) -> np.ndarray:
     return values
 
 
-def mean_over_windows(values: np.ndarray, windows: np.ndarray) -> np.ndarray:
+def mean_over_records(values: np.ndarray, num_records: np.ndarray) -> np.ndarray:
     """The mean over the records of each row, float32 [n, ...].
 
     Args:
       values: [m, ...], of the records, those of a row one after the other.
-      windows: int [n], the number of records of each row, at least 1.
+      num_records: int [n], the number of records of each row, at least 1.
     """
-    starts = np.cumsum(windows) - windows  # the first record of each row
+    starts = np.cumsum(num_records) - num_records  # the first record of each row
     sums = np.add.reduceat(values, starts, axis=0)
-    means = (sums.T / windows).T  # each row's sum by its number of records
+    means = (sums.T / num_records).T  # each row's sum by its number of records
     return means.astype(np.float32)
 
 

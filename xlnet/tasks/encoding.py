@@ -206,8 +206,12 @@ def arrays_of(
     for name, values in arrays.items():
         arrays[name] = values.reshape(len(rows), -1)
     arrays["label_ids"] = labels
-    windows = np.ones(len(rows), np.int64)
-    return arrays, windows, TokenCounts(np.array(tokens_read), np.array(tokens_total))
+    num_records = np.ones(len(rows), np.int64)
+    return (
+        arrays,
+        num_records,
+        TokenCounts(np.array(tokens_read), np.array(tokens_total)),
+    )
 
 
 # ---- batches in memory
@@ -230,7 +234,7 @@ class Padding(NamedTuple):
 
 def batches_by_length(
     records: dict[str, np.ndarray],
-    row_length: int,
+    max_seq_length: int,
     padding: Padding,
     batch_size: int,
     most_tokens: int | None = None,
@@ -241,7 +245,7 @@ def batches_by_length(
 
     Args:
       records: by name `IDS` and the features per token, [m,C*T], others [m, ...].
-      row_length: T.
+      max_seq_length: T.
       padding: where it is.
       batch_size: B, at most.
       most_tokens: tokens of a batch, B * C * the length of its longest text, at most, unless it is
@@ -251,9 +255,9 @@ def batches_by_length(
     # padding for that.
     by_token = (*IDS, *padding.token_features)
     input_mask = records["input_mask"]
-    choices = input_mask.shape[1] // row_length
+    choices = input_mask.shape[1] // max_seq_length
     # [m,C,T]; the mask is 1 for padding.
-    is_text = input_mask.reshape(-1, choices, row_length) < 1
+    is_text = input_mask.reshape(-1, choices, max_seq_length) < 1
     lengths = is_text.sum(axis=2).max(axis=1)  # [m], of choices that of the longest
     order = np.argsort(lengths, kind="stable")
     begin = 0
@@ -270,12 +274,12 @@ def batches_by_length(
         # Rounded up to a multiple, so that batches have few different shapes.
         longest = int(lengths[index[-1]])
         rounded = math.ceil(longest / padding.multiple) * padding.multiple
-        length = min(rounded, row_length)
+        length = min(rounded, max_seq_length)
         kept = slice(None, length) if padding.side == "right" else slice(-length, None)
         batch = {"index": index}
         for name, values in records.items():
             batch[name] = values[index]
             if name in by_token:
-                by_choice = batch[name].reshape(-1, choices, row_length)
+                by_choice = batch[name].reshape(-1, choices, max_seq_length)
                 batch[name] = by_choice[:, :, kept].reshape(len(index), -1)
         yield batch

@@ -57,6 +57,7 @@ def _read_tasks() -> dict[str, Task]:
             pattern = json.dumps([name_pattern, {**group["common"], **entry}])
             for language in entry.get("languages", [""]):  # [""]: nothing to replace
                 filled = pattern.replace("{language}", language)
+                # With tuples for lists, and a `Form` for each form.
                 name, fields = json.loads(filled, object_hook=_as_fields)
                 task = TASK_TYPES[fields["type"]](
                     name,

@@ -120,10 +120,10 @@ def _digest(text: str) -> int:
 def read_to_predict(task: TableReader, path: str) -> Sequence[Row]:
     """The rows of a file to predict, labelled or not: as many as the file has records, also those
     that a published set leaves out."""
-    # Of a file to tag, `table` would take an unknown form for that of CoNLL.
+    # A file to predict must have a known form; `Tagging.table` takes an unknown one for CoNLL's.
     if forms.declared_form(task, path).name is None:
         raise forms.unknown_form(path, None)
-    # Own tasks leave none out.
+    # The rules by which a published set leaves rows out; own tasks have none.
     published = dataclasses.replace(task.published, rows_where={}, skipped_labels=())
     task = dataclasses.replace(task, published=published)
     return task.read(path, need_labels=False)
@@ -226,7 +226,8 @@ class TableReader(TaskFields):
         errors = []
         left_out: collections.Counter[str] = collections.Counter()  # by reason
         for place, cells in self.table(path):
-            # Where labels are not needed, predictions are: there is one for each record.
+            # Where labels are not needed, there must be a prediction for each record: an empty one
+            # is an error there.
             if not cells and need_labels:
                 left_out["empty rows"] += 1
                 continue

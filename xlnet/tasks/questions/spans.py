@@ -338,12 +338,12 @@ class Spans(Task):
             "null_score": logits["cls_logits"],
         }
 
-    def join(self, outputs: dict, windows: np.ndarray) -> list[BestSpans]:
+    def join(self, outputs: dict, num_records: np.ndarray) -> list[BestSpans]:
         """The predictions for each question, over all of its windows.
 
         Args:
           outputs: as of `outputs`, arrays [m, ...] of windows in the order of their questions.
-          windows: int [n], the number of windows of each question.
+          num_records: int [n], the number of windows of each question.
         """
         # The indices of each allowed span: of its window, its start of S and its end of E; sorted
         # by window.
@@ -355,8 +355,8 @@ class Spans(Task):
             outputs["end_log_prob"][window, start, end],
         )
         spans = np.stack(columns, axis=1).astype(np.float64)
-        # Question i has the windows first_window[i] to before first_window[i] + windows[i].
-        first_window = np.cumsum(windows) - windows
+        # Question i has the windows first_window[i] to before first_window[i] + num_records[i].
+        first_window = np.cumsum(num_records) - num_records
         first_span = np.searchsorted(window, first_window)
         of_questions = np.split(spans, first_span[1:])
         null_scores = outputs["null_score"].astype(np.float64)

@@ -237,16 +237,18 @@ class Tagging(Task):
             "probabilities": tf.reduce_max(probabilities, axis=2),
         }
 
-    def join(self, outputs: dict, windows: np.ndarray) -> list[Tags]:
+    def join(self, outputs: dict, num_records: np.ndarray) -> list[Tags]:
         """The predictions for each sentence, which has those of a word from the window that tags
         it.
 
         Args:
           outputs: as of `outputs`, arrays [m,T] of windows in the order of their sentences.
-          windows: int [n], the number of windows of each sentence.
+          num_records: int [n], the number of windows of each sentence.
         """
         predictions = []
-        ends = np.cumsum(windows)[:-1]  # of the windows of each sentence but the last
+        ends = np.cumsum(num_records)[
+            :-1
+        ]  # of the windows of each sentence but the last
         ids_of = np.split(outputs["values"], ends)
         probabilities_of = np.split(outputs["probabilities"], ends)
         for ids, probabilities in zip(ids_of, probabilities_of):
