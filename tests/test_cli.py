@@ -152,6 +152,8 @@ def test_a_wrong_value_of_a_flag_has_the_status_of_flags():
 def test_home_is_expanded_in_a_path(monkeypatch, tmp_path):
     """No shell does it after a flag's =."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    in_preset = dict(record_info_dir="x", config="~/none.json")
-    for flag in (dict(record_info_dir="~/none"), in_preset):
+    in_config = dict(record_info_dir="x", config="~/none.json")
+    (tmp_path / "config.json").write_text('{"record_info_dir": "~/none"}')
+    of_config = dict(config=tmp_path / "config.json")
+    for flag in (dict(record_info_dir="~/none"), in_config, of_config):
         assert f"{tmp_path}/none" in command.refused("train_gpu.py", **flag)

@@ -60,6 +60,23 @@ def test_a_parquet_file_is_predicted(tmp_path, model_of):
     flags = dict(model_dir=model_of("multi_label"), input=path)
     written = command.succeed("xlnet predict", **flags).stdout
     assert len(written.splitlines()) == 3
+    table = pyarrow.table([["ka"], ["mi"]], names=["text_a", "text_a"])
+    parquet.write_table(table, path)
+    line = command.refused("xlnet predict", **flags)
+    assert "new.parquet: found columns text_a, text_a, expected" in line
+
+
+def test_a_model_that_was_trained_on_single_texts_is_not_given_pairs(tmp_path):
+    model = tmp_path / "model"
+    make_model(model, "multi_label")
+    document = json.loads((model / "run.json").read_text())
+    document["program"] = "xlnet classify"  # no converted model
+    (model / "run.json").write_text(json.dumps(document))
+    (tmp_path / "new.csv").write_text("text_a,more\nkamat,ka\n")
+    flags = dict(model_dir=model, input=tmp_path / "new.csv")
+    command.succeed("xlnet predict", **flags)
+    line = command.refused("xlnet predict", text_b_column="more", **flags)
+    assert "found a model of single texts" in line and "--text_b_column" in line
 
 
 @pytest.mark.parametrize(

@@ -160,6 +160,9 @@ def test_places_of_answers(caplog):
         (("cow", 1), (-1, -1)),
     ):
         assert position_of(row(answers=(answer, ("cat", 4)))) == place, answer
+    # The start is that of the answer with its spaces.
+    spaced = Row("q", (("x x", "?"),), (GoldAnswer(" x", 1),))
+    assert position_of(spaced) == (2, 3)
     # None is dropped in silence.
     lost = row(answers=(("cow", 3),), id="lost")
     rows = [row(answers=(("dog", 16),)), row(id="none"), lost]

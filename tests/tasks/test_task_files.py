@@ -169,6 +169,16 @@ def test_files_elsewhere_are_refused(tmp_path):
             forms.expanded(f"{tmp_path}/a.csv,{elsewhere}", "train_file")
 
 
+def test_several_files_have_no_commas_in_their_paths(tmp_path):
+    """They are joined by commas; one file may have some."""
+    for name in ("a.csv", "b,c.csv"):
+        write(tmp_path, name, "x")
+    path = str(tmp_path / "b,c.csv")
+    assert forms.expanded(path, "train_file") == path
+    with pytest.raises(UserError, match="^train_file: .*expected paths without commas"):
+        forms.expanded(f"{tmp_path}/*.csv", "train_file")
+
+
 def test_rows_that_are_left_out_are_counted_by_their_reason(tmp_path, caplog):
     """Such as those on whose label the annotators do not agree."""
     caplog.set_level("INFO", "xlnet")

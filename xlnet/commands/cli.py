@@ -114,8 +114,9 @@ def command(
                 print(text, flush=True)
                 sys.exit(0)
             given = _parse(flag_values, fields, positional)
-            if flag_values.config:
-                preset = read_settings(flag_values.config, "config", preset_table)
+            if flag_values.config is not None:
+                path = os.path.expanduser(flag_values.config)
+                preset = read_settings(path, "config", preset_table)
                 given |= _take_preset(flag_values, preset, given, fields, elsewhere)
             # Where the result goes to the standard output, the log does not.
             if "output" in flag_values and files.is_standard_output(flag_values.output):
@@ -279,11 +280,6 @@ def _parse(flag_values: flags.FlagValues, fields: Fields, positional: str) -> se
         raise flags.Error(
             f"unexpected argument '{without_flag[0]}'; flags are written --name=value"
         )
-    for name in ("config", *fields):
-        value: Any = flag_values[name].value
-        # A shell expands ~ at the beginning of a word, not after the = of a flag.
-        if isinstance(value, str) and value.startswith("~/"):
-            flag_values[name].value = os.path.expanduser(value)
     # Of two settings for the same thing, such as epochs and train_steps, one may be given.
     for name, field in fields.items():
         alternative = field.metadata["instead_of"]
@@ -342,7 +338,11 @@ def _collect(flag_values: flags.FlagValues, group: type[Settings]) -> Settings:
     """The object of a group with the values of its flags, checked."""
     arguments = {}
     for field in dataclasses.fields(group):
-        arguments[field.name] = flag_values[field.name].value
+        value: Any = flag_values[field.name].value
+        # A shell expands ~ at the beginning of a word, not after the = of a flag.
+        if isinstance(value, str) and value.startswith("~/"):
+            value = os.path.expanduser(value)
+        arguments[field.name] = value
         if field.default is REQUIRED and not arguments[field.name]:  # None or ""
             meaning = field.metadata["help"]
             raise flags.Error(f"flag --{field.name} is required: {meaning}")

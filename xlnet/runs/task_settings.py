@@ -366,11 +366,16 @@ def check_trained_for(model_dir: str, settings: FineTuningSettings, task: Task) 
         return
     document, described = run_document.read(model_dir), describe_task(settings, task)
     if document and document.task is not None:
+        where = f"model_dir: {document.path}"
         for key in _OF_WEIGHTS:
             was, now = document.task.get(key), described[key]
             if was != now:
-                where = f"model_dir: {document.path}"
                 raise wrong(where, f"{key} {was}", f"{key} {now}")
+        # A converted model may be used for either.
+        had_text_b = bool(document.task.get("columns", {}).get("text_b"))
+        if document.program and had_text_b != bool(task.columns.text_b):
+            found = "a model of pairs" if had_text_b else "a model of single texts"
+            raise wrong(where, found, "the same texts", "--text_b_column")
         return
     # No document names a task. Output layers may be in the scope `model` or outside of it.
     layer = described["head"] + "/"

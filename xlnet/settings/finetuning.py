@@ -528,7 +528,7 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model
     @property
     def query_id_column(self) -> str:  # type: ignore[override]
         """The column whose equal values are held out together: the questions on a paragraph."""
-        return self.text_a_column
+        return names_in(self.text_a_column)[0]
 
     @property
     def evaluates_predict_file(self) -> bool:

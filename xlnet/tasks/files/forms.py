@@ -274,6 +274,9 @@ def _rows_of_parquet(path: str, what: str) -> Iterator[Any]:
     with errors.reading(path, "--input_format"):
         content = opened(path, what).read()
         table = parquet.ParquetFile(io.BytesIO(content))
+        names = table.schema_arrow.names
+        if len(set(names)) < len(names):
+            raise wrong(path, f"columns {', '.join(names)}", "columns that differ")
         for batch in table.iter_batches(batch_size=1000):
             for cells in batch.to_pylist():
                 # The way over text makes dates texts, and NaN null, as in the other forms.
@@ -415,7 +418,10 @@ def expanded(patterns: str, flag: str) -> str:
         found += map(os.path.abspath, matching)
     if not found:
         raise wrong(flag, f"'{patterns}'", "the name of a file")
-    return ",".join(dict.fromkeys(found))
+    several = list(dict.fromkeys(found))
+    if len(several) > 1 and "," in "".join(several):
+        raise wrong(flag, ", ".join(several), "paths without commas, of several files")
+    return ",".join(several)
 
 
 def each_path(paths: str) -> list[str]:
@@ -477,7 +483,8 @@ def declared_form(task: TaskFields, path: str) -> Form:
     _, extension = os.path.splitext(path.removesuffix(".gz"))
     name = extension[1:].lower()
     of_files, columns = task.files.forms, task.columns
-    of_file = of_files.get(os.path.basename(path)) or of_files.get(f".{name}")
+    file_name = os.path.basename(path).removesuffix(".gz")
+    of_file = of_files.get(file_name) or of_files.get(f".{name}")
     form = of_file or task.files.form
     has_name = of_file is not None and of_file.name
     if not has_name and name not in ("", "txt"):  # .txt files may have any form

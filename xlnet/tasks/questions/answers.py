@@ -69,7 +69,8 @@ def position_of(row: Row) -> tuple[int, int]:
     if not row.label:
         return -1, -1
     context, _ = row.pairs[0]
-    text, gold_start = row.label[0].text.strip(), row.label[0].start
+    gold, gold_start = row.label[0]
+    text = gold.strip()
     is_known = gold_start is not None and gold_start >= 0  # CMRC has -1 for unknown
     # Matches without a width, so that occurrences that overlap are all found.
     occurrences = re.finditer(f"(?={re.escape(text)})", context)
@@ -77,6 +78,7 @@ def position_of(row: Row) -> tuple[int, int]:
     if len(starts) == 1:
         start = starts[0]
     elif starts and is_known:
+        gold_start += gold.index(text)  # behind the spaces
         start = min(starts, key=lambda start: abs(start - gold_start))
     else:
         return -1, -1
