@@ -38,6 +38,22 @@ def test_held_out_before_and_after(place, trained):
         assert abs(np.log2(np.exp(float(loss))) - float(bits)) < 1e-3
 
 
+@pytest.mark.slow
+def test_what_a_run_without_checkpoints_left_is_not_continued(place, trained):
+    """Its evaluation of other initial weights, and a row that a full disk cut off."""
+    stopped = place / "stopped"
+    stopped.mkdir()
+    left = {"metric": "loss", "evaluations": [{"step": 0, "loss": 0.1}]}
+    (stopped / "evaluations.json").write_text(json.dumps(left))
+    (stopped / "training.csv").write_text("step,loss\n0")
+    complete(place, "stopped", eval_record_info_dir=place / "heldout")
+    kept = json.loads((stopped / "evaluations.json").read_text())
+    assert kept == json.loads((place / "whole" / "evaluations.json").read_text())
+    assert (stopped / "best").exists()
+    steps = (stopped / "training.csv").read_text().splitlines()[1:]
+    assert [line.partition(",")[0] for line in steps] == ["1", "2", "3", "4"]
+
+
 def held_out(text):
     return re.findall(
         r"held out: step (\d+)  loss (\S+)  ppl (\S+)  bits/token (\S+)", text

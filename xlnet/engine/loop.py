@@ -101,12 +101,13 @@ def fit(
                 _save(run, estimator)
             if evaluates and devices.is_chief:
                 _evaluate(run, selection, evaluator, step)
-            if is_stopped:
+            is_over = selection.is_over()
+            if is_stopped or (is_over and stop.received > 0):
                 raise Unfinished(
                     f"stopped by {stop.name} at step {step}, saved; run the same command again to "
                     "resume"
                 )
-            if selection.is_over():
+            if is_over:
                 metric = selection.metric
                 _log.info("stopped early at step %d: no better %s", step, metric)
                 return
@@ -120,7 +121,8 @@ def _resume(
     Returns the step of this checkpoint, 0 without one; None if the training is over."""
     model_dir, last = run.settings.model_dir, run.optimization.train_steps
     start = checkpoint.step_of(model_dir)
-    selection.drop_after(start)
+    # Without a checkpoint also the evaluation of initial weights, which may have been others.
+    selection.drop_after(start or -1)
     if run.devices.is_chief:
         files.remove_matching(model_dir, "memory-*.partial-*")  # they may be large
         checkpoint.remove_unfinished(model_dir)

@@ -26,6 +26,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow.python.distribute.cluster_resolver import slurm_cluster_resolver
 from tensorflow.python.eager import context
 
+from xlnet.support import errors
 from xlnet.support.errors import UserError, wrong
 
 _log = logging.getLogger(__name__)
@@ -270,12 +271,20 @@ class HostMonitor:
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Checks within the block, which raises `Lost` if TensorFlow notices first that another
-        host is lost."""
+        host is lost, and a UserError if it has tensors of other shapes."""
         self._thread.start()
         try:
             yield
         except (tf.errors.UnavailableError, tf.errors.AbortedError):
             raise Lost(missing_host() or "the connection to another host") from None
+        except tf.errors.InvalidArgumentError as error:
+            if "collective" not in error.message:
+                raise
+            reason, expected = (
+                errors.reason(error),
+                "the same command as on the first one",
+            )
+            raise wrong("this host", reason, expected) from error
         finally:
             # Waits for a running check: a thread that returns from TensorFlow while the interpreter
             # exits would abort the program.

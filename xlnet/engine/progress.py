@@ -64,12 +64,13 @@ class Progress:
         self._seconds = 0.0  # that these took
         if not run.devices.is_chief:
             return
-        # A killed run may have written rows of later steps. They are dropped here and in
-        # TensorBoard's files.
+        # A killed run may have written rows of later steps, and a part of a row. They are dropped
+        # here and in TensorBoard's files.
         lines = [",".join(_COLUMNS)]
         if os.path.exists(self._path):
             with open(self._path, encoding="utf-8", errors="replace") as f:
-                for line in f.read().splitlines():
+                complete = f.read().rpartition("\n")[0]
+                for line in complete.splitlines():
                     step = line.partition(",")[0]
                     if step.isdecimal() and int(step) <= start:
                         lines.append(line)
