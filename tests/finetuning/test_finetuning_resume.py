@@ -67,8 +67,10 @@ def test_rows_that_are_held_out_stay_out_of_the_training(place):
         model_dir=place.path("held"),
     )
     place.succeed("--do_train=True", **one_file)
-    dev_file = place.path("own", "dev.tsv")
-    done = place.run("--do_train=True", **one_file, dev_file=dev_file, train_steps=4)
+    one_file["dev_file"] = place.path("own", "dev.tsv")
+    # A finished run does not train, and evaluates it.
+    place.succeed("--do_train=True", "--do_eval=True", **one_file)
+    done = place.run("--do_train=True", **one_file, train_steps=4)
     assert done.returncode == 1 and "the rows that are held out of them" in done.stderr
 
 

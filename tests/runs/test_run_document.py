@@ -114,14 +114,16 @@ def test_a_document_is_read_as_it_was_written(tmp_path):
 def test_files_of_a_run_are_found_from_any_directory(tmp_path, monkeypatch):
     """Those of a task together: a file that is given is not joined by another run's."""
     monkeypatch.chdir(tmp_path)
-    files = dict(data_dir="d,e", train_file="a.csv,gs://b.csv", dev_file="c.csv")
+    (tmp_path / "c,d.csv").write_text("")  # one file
+    files = dict(data_dir="d,e", train_file="a.csv,gs://b.csv", dev_file="c,d.csv")
     trained = ClassifierSettings(model_dir="m", do_train=True, **files)
     resolved = run_document.values_of((trained, OptimizationSettings()))
     run = RunDocument(str(tmp_path / "run.json"), "xlnet classify", resolved)
     assert resolved["train_file"] == f"{tmp_path}/a.csv,gs://b.csv"
     new = ClassifierSettings(model_dir="m", do_train=True)
     (found,), _ = run_document.inherit((new,), (), run, of_run=True)
-    assert (found.data_dir, found.dev_file) == (f"{tmp_path}/d,e", f"{tmp_path}/c.csv")
+    assert found.data_dir == f"{tmp_path}/d,e"
+    assert found.dev_file == f"{tmp_path}/c,d.csv"
     other = dataclasses.replace(new, train_file="x.csv")
     (found,), different = run_document.inherit(
         (other,), ["train_file"], run, of_run=True

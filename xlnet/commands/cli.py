@@ -114,7 +114,7 @@ def command(
                 print(text, flush=True)
                 sys.exit(0)
             given = _parse(flag_values, fields, positional)
-            if flag_values.config is not None:
+            if flag_values.config:
                 path = os.path.expanduser(flag_values.config)
                 preset = read_settings(path, "config", preset_table)
                 given |= _take_preset(flag_values, preset, given, fields, elsewhere)

@@ -97,7 +97,8 @@ def make_records(settings: CorpusSettings, map_parts: Any = in_processes) -> Sum
         all_files = []
         for path, size in file_sizes.items():
             form = reading.form_of(path, settings.input_format)
-            all_files.append((form, reading.is_packed(path), size))
+            if size:
+                all_files.append((form, reading.is_packed(path), size))
         description.update(
             input_files=hashlib.sha256(repr(all_files).encode()).hexdigest(),
             input_content=hashlib.sha256(" ".join(digests).encode()).hexdigest(),

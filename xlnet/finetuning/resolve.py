@@ -11,6 +11,7 @@ import logging
 import math
 import os
 from collections.abc import Collection
+from typing import Any
 
 from xlnet.corpus import record_files
 from xlnet.corpus.tokenizer import Tokenizer
@@ -166,10 +167,12 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
         class_weights = contract.balanced_weights(task, rows_of_train_file)
 
     # Check that network, vocabulary and files are those of the run that is resumed.
-    digests = {
-        "train": [files.digest_of(path) for path in data.files_read("train")],
-        "held_out": str(task.files.dev_share),
+    digests: dict[str, Any] = {
+        "train": [files.digest_of(path) for path in data.files_read("train")]
     }
+    # A finished run trains on no rows, and may evaluate any file.
+    if checkpoint.step_of(settings.model_dir) < optimization.train_steps:
+        digests["held_out"] = str(task.files.dev_share)
     document = run_document.RunDocument(
         run_document.path_in(settings.model_dir),
         settings.program,

@@ -112,7 +112,8 @@ class Filler(Method):
 
         Returns:
           (the ids of the pieces of the C best fillings, int [C,P], the likeliest first; their log
-          probabilities, [C]). C is at most `beams`, and 0 if no piece of the vocabulary fits.
+          probabilities, [C]). C is at most `beams` or `top`, whichever is more, and 0 if no piece
+          of the vocabulary fits.
         """
         layout = blanks.layout(widths)
         is_allowed = blanks.is_allowed(widths)  # [P,V]

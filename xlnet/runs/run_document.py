@@ -94,9 +94,9 @@ class RunDocument:
         also the architecture, in place of the path of its file.
       task: what a fine-tuned model does, see `task_settings.describe_task`; None: only pretrained.
       text: the vocabulary and how text is cleaned, see `text_of`; {}: not known.
-      digests: SHA-256 of the content of the files that the run trains on, by the keys of
-        `_CONTENT`: a hexadecimal text, or a list of them where there may be several files. The
-        section `read` of the file.
+      digests: of what the run trains on, by the keys of `_CONTENT`: SHA-256 of the content of
+        files, a hexadecimal text, or a list of them where there may be several; the share of rows
+        that is held out, as text. The section `read` of the file.
     """
 
     path: str
@@ -268,8 +268,10 @@ def _stored_value(group: Any, name: str) -> Any:
 
 def absolute(name: str, value: str) -> str:
     """The value of the setting `name` with absolute paths; URLs stay as they are."""
-    # Flags such as --dev_file name several files, with commas between.
-    paths = value.split(",") if name.endswith("_file") else [value]
+    paths = [value]
+    # Flags such as --dev_file may name several files, with commas between.
+    if name.endswith("_file") and not os.path.exists(value):
+        paths = value.split(",")
     absolutes = []
     for path in paths:
         path = path.strip()

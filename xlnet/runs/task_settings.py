@@ -371,9 +371,10 @@ def check_trained_for(model_dir: str, settings: FineTuningSettings, task: Task) 
             was, now = document.task.get(key), described[key]
             if was != now:
                 raise wrong(where, f"{key} {was}", f"{key} {now}")
-        # A converted model may be used for either.
+        # A converted model may be used for either; a training has compared the column itself.
         had_text_b = bool(document.task.get("columns", {}).get("text_b"))
-        if document.program and had_text_b != bool(task.columns.text_b):
+        is_trained_here = document.program and not settings.do_train
+        if is_trained_here and had_text_b != bool(task.columns.text_b):
             found = "a model of pairs" if had_text_b else "a model of single texts"
             raise wrong(where, found, "the same texts", "--text_b_column")
         return
