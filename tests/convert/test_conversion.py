@@ -8,6 +8,7 @@ import shutil
 import ml_dtypes
 import numpy as np
 import pytest
+from helpers.models import make_model
 from helpers.paths import GOLDEN, RELEASED
 from safetensors.numpy import load_file, save_file
 from sentencepiece.sentencepiece_model_pb2 import ModelProto
@@ -319,6 +320,16 @@ def test_a_model_of_masked_tokens_is_refused(permuted, tmp_path):
     ):
         conversion.to_huggingface(str(ours), str(tmp_path / "theirs"))
     assert not (tmp_path / "theirs").exists()
+
+
+def test_a_model_for_questions_of_short_texts_comes_back_and_answers(tmp_path):
+    """Our default lengths of questions and strides do not fit into 32 tokens."""
+    short = dict(max_seq_length=32, max_query_length=8, doc_stride=8)
+    ours = make_model(tmp_path / "ours", "spans", **short)
+    conversion.to_huggingface(ours, str(tmp_path / "theirs"))
+    conversion.from_huggingface(str(tmp_path / "theirs"), str(tmp_path / "back"), {})
+    with xlnet.load(tmp_path / "back", device="cpu") as back:
+        assert back.answer("sol?", "kamat sol").best
 
 
 def test_settings_of_training_go_there(permuted, tmp_path):

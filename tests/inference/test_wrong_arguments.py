@@ -45,6 +45,12 @@ def test_it_is_named(permuted, call, name):
     assert "\n" not in str(raised.value)
 
 
+def test_a_question_that_is_no_text_is_named(loaded):
+    for question in (0, False, []):
+        with pytest.raises(xlnet.UserError, match="text"):
+            loaded("multiple_choice").choose("kamat", ["sol", "mi", "ka"], question)
+
+
 def test_arrays_are_taken_as_lists(permuted):
     model = permuted.loaded
     texts = np.array(["the cat", "on"])

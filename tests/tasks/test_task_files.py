@@ -169,6 +169,15 @@ def test_files_elsewhere_are_refused(tmp_path):
             forms.expanded(f"{tmp_path}/a.csv,{elsewhere}", "train_file")
 
 
+def test_a_packed_file_has_the_form_of_its_name():
+    """CoLA's test file has other columns than its train file."""
+    task = TASKS["cola"]
+    packed, unpacked = (
+        forms.declared_form(task, f"test.tsv{end}") for end in (".gz", "")
+    )
+    assert packed == unpacked != forms.declared_form(task, "train.tsv")
+
+
 def test_several_files_have_no_commas_in_their_paths(tmp_path):
     """They are joined by commas; one file may have some."""
     for name in ("a.csv", "b,c.csv"):

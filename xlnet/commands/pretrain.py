@@ -36,5 +36,9 @@ def run() -> None:
         settings, architecture, network, optimization, device = line.settings
         system.import_tensorflow()
         from xlnet.pretraining.pretrain import pretrain
+        from xlnet.pretraining.resolve import resolve
 
-        pretrain(settings, architecture, network, optimization, device, line.given)
+        pretraining_run = resolve(
+            settings, architecture, network, optimization, device, line.given
+        )
+        pretrain(pretraining_run)

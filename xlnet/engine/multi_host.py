@@ -280,10 +280,8 @@ class HostMonitor:
         except tf.errors.InvalidArgumentError as error:
             if "collective" not in error.message:
                 raise
-            reason, expected = (
-                errors.reason(error),
-                "the same command as on the first one",
-            )
+            reason = errors.reason(error)
+            expected = "the same command as on the first one"
             raise wrong("this host", reason, expected) from error
         finally:
             # Waits for a running check: a thread that returns from TensorFlow while the interpreter

@@ -136,9 +136,8 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
     # `run.json` keeps the settings before the intervals are in steps: a resumed run derives these
     # again. It names the copies of architecture and vocabulary in the run's directory.
     resolved = run_document.values_of((settings, model.network, optimization, device))
-    if (
-        run.optimization.warmup_steps is None
-    ):  # it follows from the steps, which may change
+    # It follows from the steps, which may change.
+    if run.optimization.warmup_steps is None:
         del resolved["warmup_steps"]
     for name, file in task_settings.OWN_FILES.items():
         resolved[name] = os.path.abspath(os.path.join(settings.model_dir, file))
@@ -369,6 +368,5 @@ def check_run(run: TaskRun) -> None:
     elif settings.init_checkpoint:
         initial = checkpoint.resolve(settings.init_checkpoint)
         checkpoint.check_config(initial, config)
-        if settings.do_train:
-            checkpoint.read_weights(initial)  # raises UserError unless all are finite
-            task_settings.check_start(settings, task)
+        checkpoint.read_weights(initial)  # raises UserError unless all are finite
+        task_settings.check_start(settings, task)

@@ -1,36 +1,20 @@
-"""Pretraining, as one story read downward: resolve a run, then train or evaluate."""
+"""Pretraining, as one story read downward, from a run that `resolve` has made."""
 
 from __future__ import annotations
-
-from collections.abc import Collection
 
 from xlnet.engine import checkpoint, loop
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.pretraining import held_out
-from xlnet.pretraining.resolve import resolve
-from xlnet.settings.fields import Settings
-from xlnet.settings.network import NetworkSettings
-from xlnet.settings.pretraining import PretrainingSettings
-from xlnet.settings.training import DeviceSettings, OptimizationSettings
-from xlnet.support import system
+from xlnet.pretraining.run import PretrainingRun
 
 
-def pretrain(
-    settings: PretrainingSettings,
-    architecture: Settings,
-    network: NetworkSettings,
-    optimization: OptimizationSettings,
-    device: DeviceSettings,
-    given: Collection[str],
-) -> None:
-    """Trains, or with `do_eval` evaluates; the arguments are those of `resolve`.
+def pretrain(run: PretrainingRun) -> None:
+    """Trains, or with `do_eval` evaluates.
 
     Raises:
-      UserError: something in the settings or the records is wrong.
+      UserError: something in the records or the checkpoints is wrong.
       Unfinished: a signal stopped the training.
     """
-    system.import_own_module(settings.own_module)
-    run = resolve(settings, architecture, network, optimization, device, given)
     if run.settings.do_eval:
         assert run.weights, "`resolve` has found some"
         step = checkpoint.step_named(run.weights)

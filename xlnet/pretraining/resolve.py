@@ -27,7 +27,7 @@ from xlnet.settings.network import (
 )
 from xlnet.settings.pretraining import PretrainingSettings, SamplingSettings
 from xlnet.settings.training import DeviceSettings, OptimizationSettings
-from xlnet.support import files
+from xlnet.support import files, system
 from xlnet.support.errors import UserError, wrong
 
 _log = logging.getLogger(__name__)
@@ -67,6 +67,7 @@ def resolve(
     Raises:
       UserError: something does not fit; nothing was written.
     """
+    system.import_own_module(settings.own_module)
     settings = _with_directories(settings)
     # Before anything that may fail on one host alone, for which the others would wait.
     run_devices = devices.connect(device)

@@ -3,12 +3,8 @@
 MAX_BODY = 1 << 20  # of a request [bytes]
 MAX_INSTANCES = 128  # of a request
 MAX_CHARACTERS = 100_000  # of a text
-MAX_OF_PARAMETER = {
-    "max_tokens": 2048,
-    "beams": 64,
-    "top": 64,
-    "layers": 4,
-}  # numbers, or items
+# Numbers, or items of a list.
+MAX_OF_PARAMETER = {"max_tokens": 2048, "beams": 64, "top": 64, "layers": 4}
 MAX_SQUARE = 64  # tokens of a text whose answer has a number for each two of them
 MAX_WAITING = 1024  # instances of all requests that wait or are computed
 

@@ -163,10 +163,7 @@ def lay_out(
 
 
 def arrays_of(
-    rows: Sequence[tuple],
-    labels: np.ndarray,
-    tokenizer: Tokenizer,
-    layout: Layout,
+    rows: Sequence[tuple], labels: np.ndarray, tokenizer: Tokenizer, layout: Layout
 ) -> tuple:
     """The arrays of the records of n rows, one for each, padded on the left.
 
@@ -207,11 +204,8 @@ def arrays_of(
         arrays[name] = values.reshape(len(rows), -1)
     arrays["label_ids"] = labels
     num_records = np.ones(len(rows), np.int64)
-    return (
-        arrays,
-        num_records,
-        TokenCounts(np.array(tokens_read), np.array(tokens_total)),
-    )
+    counts = TokenCounts(np.array(tokens_read), np.array(tokens_total))
+    return arrays, num_records, counts
 
 
 # ---- batches in memory
