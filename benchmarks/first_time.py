@@ -210,7 +210,7 @@ def of_words(name, case, metric):
     )
     task = known.resolve_task(settings)
     parts = parsing.read_parts(task, case.path, "train", True)
-    gold = {part: task.gold_labels(rows) for part, rows in parts.items()}
+    gold = {part: task.gold(rows) for part, rows in parts.items()}
     words = TfidfVectorizer(token_pattern=r"\w" if "Chinese" in name else r"\w+")
     choices = task.num_choices(False)
     texts = {}

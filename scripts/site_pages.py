@@ -46,7 +46,7 @@ API = {
         "xlnet.support.errors.UserError",
     ),
     "Task types": (
-        "xlnet.tasks.task.TaskFields",
+        "xlnet.tasks.fields.TaskFields",
         "xlnet.tasks.contract.Task",
     ),
 }

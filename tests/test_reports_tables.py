@@ -345,7 +345,7 @@ def test_measures_of_rankings_are_trec_evals(tmp_path, number):
     task = known.with_metric(TASKS["ranking"], ",".join(case["measures"]))
     rows = read_rows(task, str(tmp_path), "dev")
     values = np.array([run[row.id] for row in rows])
-    result = task.evaluate(values, task.gold_labels(rows), 0.5)
+    result = task.evaluate(values, task.gold(rows), 0.5)
     for name, value in case["measures"].items():
         # Without any relevant document trec_eval has 0, and we have no value.
         found = result[name] if max(qrels.values()) > 0 else 0

@@ -111,7 +111,7 @@ def test_no_test_imports_from_another_test():
 TASKS = [module for module in MODULES if module.startswith("xlnet.tasks.")]
 # A task as data, then its parts; each imports from those before it. Lazy imports count.
 PARTS_OF_TASKS = """
-task files encoding metrics contract rooms known results __init__
+fields files encoding metrics contract rooms known results __init__
 """.split()
 ROOMS = ("questions", "ranking", "tagging")  # of the hard types
 
@@ -136,7 +136,7 @@ from xlnet.tasks.files import parsing
 from xlnet.tasks import known, results
 task = known.find_task("cola")
 rows = parsing.read_parts(task, ".", "dev", need_labels=True)["dev"]
-truth = task.gold_labels(rows)
+truth = task.gold(rows)
 values = np.array([[.2, .8], [.7, .3]])
 assert task.evaluate(values, truth, 0.5) == {"matthews": 1.0, "accuracy": 1.0}
 how = dict(step=1, threshold=.5, is_official=False, output=None)

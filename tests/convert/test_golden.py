@@ -14,8 +14,8 @@ import xlnet
 from xlnet.convert import config_json, conversion
 from xlnet.engine import checkpoint
 from xlnet.model import heads, modeling, parameters
+from xlnet.tasks.fields import Columns
 from xlnet.tasks.known import TASK_TYPES, TASKS
-from xlnet.tasks.task import Columns
 
 RUN = dict(
     is_training=False, use_tpu=False, use_bfloat16=False, dropout=0.0, dropatt=0.0

@@ -51,7 +51,7 @@ def pieces_of(tokenizer, text):
     pieces = []
     for piece in model.encode(tokenizer.clean(text), out_type=str):
         if model.piece_to_id(piece) in tokenizer.split_ids:
-            pieces += _split_digit_comma(tokenizer._model_with(True), piece)
+            pieces += _split_digit_comma(tokenizer._processor_with(True), piece)
         else:
             pieces.append(piece)
     return pieces

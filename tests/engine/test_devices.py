@@ -180,7 +180,7 @@ def test_a_graph_goes_when_its_gradients_are_forgotten():
             assert session.run(tf.gradients(doubled(x), x)) == [3.0]
             return weakref.ref(graph)
 
-    with engine_devices.without_registered_gradients():
+    with engine_devices.unregistering_gradients():
         graph = build()
     gc.collect()
     assert graph() is None

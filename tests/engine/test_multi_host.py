@@ -157,7 +157,7 @@ def launched(monkeypatch):
 @pytest.mark.parametrize("environment, num_hosts, found, addresses", LAUNCHED)
 def test_launchers_name_the_hosts(launched, environment, num_hosts, found, addresses):
     launched(environment)
-    assert multi_host.cluster(num_hosts) == found
+    assert multi_host.find_hosts(num_hosts) == found
     assert [address for _, address in multi_host.all_hosts()] == addresses
     if found[2] == "SLURM":
         task = json.loads(os.environ["TF_CONFIG"])["task"]
@@ -181,7 +181,7 @@ def test_launchers_that_name_other_hosts_are_one_line(
 ):
     launched(environment)
     with pytest.raises(UserError, match=message):
-        multi_host.cluster(num_hosts)
+        multi_host.find_hosts(num_hosts)
 
 
 # ---- the start, and lost hosts

@@ -27,7 +27,7 @@ from xlnet.settings.network import XLNetConfig
 from xlnet.support import errors, files
 from xlnet.support.errors import UserError
 from xlnet.tasks import encoding, known
-from xlnet.tasks.task import Row
+from xlnet.tasks.fields import Row
 
 CASES = int(os.environ.get("XLNET_TEST_CASES", 12))
 

@@ -24,8 +24,8 @@ from xlnet.settings.finetuning import ClassifierSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.support.errors import UserError
 from xlnet.tasks.contract import LossOptions, balanced_weights, mean_over_records
+from xlnet.tasks.fields import Columns, Row
 from xlnet.tasks.known import TASK_TYPES, TASKS
-from xlnet.tasks.task import Columns, Row
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 

@@ -9,8 +9,8 @@ from xlnet.corpus import input_pipeline, record_files
 from xlnet.corpus.record_files import ExampleBytes, Feature
 from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.tasks.encoding import Layout
+from xlnet.tasks.fields import Columns, Row
 from xlnet.tasks.known import TASK_TYPES
-from xlnet.tasks.task import Columns, Row
 
 LENGTH, ROWS = 40, 46
 CLASS = (Feature("label_ids", (), "int"),)

@@ -72,7 +72,7 @@ def test_evaluations_while_training_run_on_all_devices(place, monkeypatch):
     used, infer = [], Predictor.predict
 
     def watched(self, rows, advance):
-        found = {copy.results["values"].device[-5:] for copy in self._copies}
+        found = {copy.outputs["values"].device[-5:] for copy in self._copies}
         used.append(sorted(found))
         return infer(self, rows, advance)
 

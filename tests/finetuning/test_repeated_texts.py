@@ -1,7 +1,7 @@
 """Rows to evaluate that are trained on, and labels that contradict each other."""
 
 from xlnet.finetuning.data import note_repeated_texts
-from xlnet.tasks.task import Row
+from xlnet.tasks.fields import Row
 
 
 def rows_of(*texts, labels=None):

@@ -13,7 +13,7 @@ from helpers.tasks import read_rows
 
 from xlnet.settings.fields import presets_of
 from xlnet.tasks import known
-from xlnet.tasks.task import expand_split
+from xlnet.tasks.fields import expand_split
 
 SIZES = dict(
     max_seq_length=32,

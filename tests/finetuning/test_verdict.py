@@ -9,8 +9,8 @@ from helpers.tasks import settings, write
 from xlnet.finetuning.verdict import MOST_LINES, Evidence, verdict
 from xlnet.settings.finetuning import TaggerSettings
 from xlnet.tasks import known
+from xlnet.tasks.fields import Row
 from xlnet.tasks.results import best_threshold
-from xlnet.tasks.task import Row
 
 STEPS = 100
 
@@ -40,7 +40,7 @@ def curve(losses, rate=1e-3):
 def seen_of(task, labels, values, losses, *, rate=1e-3, threshold=0.5, **changes):
     """The evidence of a run: rows with these labels, and what was predicted."""
     rows = [Row(str(i), ((f"t{i}", None),), each) for i, each in enumerate(labels)]
-    gold, values = task.gold_labels(rows), np.array(values, np.float32)
+    gold, values = task.gold(rows), np.array(values, np.float32)
     seen = Evidence(
         task=task,
         split="dev",
@@ -141,7 +141,7 @@ def test_a_label_that_dev_lacks(tasks):
 
 def test_several_labels(tasks):
     labels = [("a", "b"), ("c",), ("a",), ("b", "c")] * 10
-    gold = tasks["many"].gold_labels([Row("", (), each) for each in labels])
+    gold = tasks["many"].gold([Row("", (), each) for each in labels])
     values = 0.1 + 0.2 * gold
     seen = seen_of(tasks["many"], labels, values, np.linspace(0.7, 0.2, 20))
     line = verdict(seen)[1]

@@ -15,8 +15,8 @@ from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings, SpanSettings, TaggerSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import OptimizationSettings
+from xlnet.tasks.fields import Columns
 from xlnet.tasks.known import TASK_TYPES
-from xlnet.tasks.task import Columns
 
 ROWS, LENGTH, REUSED, MEMORY, SLOTS = 32, 512, 256, 384, 85
 CONFIG = XLNetConfig(**sizes(layers=2, width=8, heads=2, inner=16), n_token=50)

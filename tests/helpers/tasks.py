@@ -3,9 +3,9 @@
 from xlnet.finetuning.data import TaskData
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.finetuning import ClassifierSettings
+from xlnet.tasks.fields import expand_split
 from xlnet.tasks.files import parsing
 from xlnet.tasks.known import TASKS
-from xlnet.tasks.task import expand_split
 
 
 def settings(data_dir, group=ClassifierSettings, **changes):

@@ -21,7 +21,7 @@ from xlnet.inference import exporter
 from xlnet.runs import model_files
 from xlnet.settings.network import NetworkSettings
 from xlnet.support.errors import UserError
-from xlnet.tasks.task import InlineExample, Row
+from xlnet.tasks.fields import InlineExample, Row
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from helpers import command
 from helpers.models import make_model
 
 import xlnet
-from xlnet.tasks.task import InlineExample
+from xlnet.tasks.fields import InlineExample
 
 pytestmark = pytest.mark.usefixtures("quick_start")
 

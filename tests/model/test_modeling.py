@@ -14,8 +14,8 @@ from xlnet.engine.devices import Devices
 from xlnet.model import heads, kernels_tuned, modeling, ops
 from xlnet.support.errors import UserError
 from xlnet.tasks.contract import LossOptions
+from xlnet.tasks.fields import Columns
 from xlnet.tasks.known import TASK_TYPES, TASKS
-from xlnet.tasks.task import Columns
 
 CONFIGS = ("untied_gelu", "tied_relu")
 RUN = dict(

@@ -156,7 +156,7 @@ def test_all_graphs_are_built_before_the_first_request(permuted):
     """24 requests at once waited for copies of graphs, four for each signature."""
     model = opened(permuted.folder)
     restored = model._model.session
-    before = set(restored._copies)
+    before = set(restored._copies_by_name)
     requests = [("generate", ["a cat"], {"max_tokens": 3, "seed": 1})]
     requests.append(("generate", ["a cat"], {"max_tokens": 3, "beams": 9}))
     for name in ("fill", "attention", "factorize", "vectors"):
@@ -169,7 +169,7 @@ def test_all_graphs_are_built_before_the_first_request(permuted):
 
         with concurrent.futures.ThreadPoolExecutor(24) as pool:
             assert set(pool.map(one, requests * 4)) == {200}
-    assert set(restored._copies) == before
+    assert set(restored._copies_by_name) == before
     model._model.close()
 
 

@@ -21,8 +21,8 @@ from xlnet.finetuning.data import CUT_WORDS
 from xlnet.support.errors import UserError
 from xlnet.tasks import encoding
 from xlnet.tasks.encoding import Layout
+from xlnet.tasks.fields import Columns, Row
 from xlnet.tasks.known import TASK_TYPES, TASKS
-from xlnet.tasks.task import Columns, Row
 
 SPECIAL = types.SimpleNamespace(cls_id=3, sep_id=4)
 CLS, SEP = SPECIAL.cls_id, SPECIAL.sep_id

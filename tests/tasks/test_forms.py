@@ -14,8 +14,8 @@ from helpers.tasks import read_rows
 
 from xlnet.support.errors import UserError
 from xlnet.tasks import known
+from xlnet.tasks.fields import Form
 from xlnet.tasks.files import forms, parsing
-from xlnet.tasks.task import Form
 
 NAMES = ["text", "label", "more"]
 # Characters that some form gives a meaning, and some that only look so.

@@ -7,8 +7,8 @@ from helpers.tasks import settings, write
 
 from xlnet.support.errors import UserError
 from xlnet.tasks import known
+from xlnet.tasks.fields import Row
 from xlnet.tasks.files import parsing
-from xlnet.tasks.task import Row
 
 
 def rows_of(texts, labels=("a", "b"), query=None):

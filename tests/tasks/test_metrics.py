@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from xlnet.tasks import contract, results
+from xlnet.tasks.fields import Columns, Row
 from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.results import constant_answer
 from xlnet.tasks.tagging import sentences
-from xlnet.tasks.task import Columns, Row
 
 TWO = dataclasses.replace(
     TASKS["cola"], metrics=("auc", "f1", "matthews", "accuracy", "macro_f1", "micro_f1")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from xlnet.support.errors import UserError
+from xlnet.tasks.fields import Columns, Row
 from xlnet.tasks.known import TASK_TYPES, TASKS
 from xlnet.tasks.results import write_predictions
-from xlnet.tasks.task import Columns, Row
 
 # --- Prediction files
 

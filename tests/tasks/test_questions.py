@@ -19,11 +19,11 @@ from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.settings.finetuning import SpanSettings
 from xlnet.support.errors import UserError
 from xlnet.tasks import contract, encoding, known
+from xlnet.tasks.fields import Columns, Row
 from xlnet.tasks.files import parsing
 from xlnet.tasks.questions import answers
 from xlnet.tasks.questions.answers import GoldAnswer, position_of
 from xlnet.tasks.questions.spans import BestSpans
-from xlnet.tasks.task import Columns, Row
 
 CONTEXT = "The cat sat. The dog ran after it, 3 times."
 SPANS = known.TASK_TYPES["spans"]

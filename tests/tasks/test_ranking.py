@@ -10,8 +10,8 @@ from helpers.tasks import read_rows, write
 from xlnet.support.errors import UserError
 from xlnet.tasks import ranking
 from xlnet.tasks.contract import LossOptions
+from xlnet.tasks.fields import Row
 from xlnet.tasks.known import TASKS
-from xlnet.tasks.task import Row
 
 RANKING = TASKS["ranking"]
 
@@ -28,7 +28,7 @@ def rows_of(*grades, query="q"):
 
 def measured(names, rows, scores):
     scorer = dataclasses.replace(RANKING, metrics=tuple(names))
-    return scorer.evaluate(np.array(scores), scorer.gold_labels(rows), 0.5)
+    return scorer.evaluate(np.array(scores), scorer.gold(rows), 0.5)
 
 
 # --- Measures
@@ -191,7 +191,7 @@ def test_unjudged_queries_of_a_run_are_not_measured_as_in_trec_eval(tmp_path, ca
     rows = read(tmp_path)
     assert {row.query for row in rows} == set("01234") and len(rows) == 15
     values = np.array([9.0 - int(row.id[1]) for row in rows])
-    assert RANKING.evaluate(values, RANKING.gold_labels(rows), 0.5)["map"] == 0.8
+    assert RANKING.evaluate(values, RANKING.gold(rows), 0.5)["map"] == 0.8
     assert "dev.run: without 15 of 20 queries that have no judgement" in caplog.text
     # They are predicted.
     assert len(read(tmp_path, need_labels=False)) == 60

@@ -15,9 +15,9 @@ from xlnet.support.errors import UserError
 from xlnet.tasks import known
 from xlnet.tasks.contract import balanced_weights
 from xlnet.tasks.encoding import Layout
+from xlnet.tasks.fields import InlineExample, Row
 from xlnet.tasks.tagging import sentences
 from xlnet.tasks.tagging.tags import Tags
-from xlnet.tasks.task import InlineExample, Row
 
 TRAIN = "EU I-ORG\nsaid O\n\nPeter I-PER\nBlackburn I-PER\nParis I-LOC\nRome B-LOC\n"
 
@@ -180,7 +180,7 @@ def small(tmp_path):
 
 def test_metrics_and_entities(small):
     task, rows, values = small
-    result = task.evaluate(values, task.gold_labels(rows), 0.5)
+    result = task.evaluate(values, task.gold(rows), 0.5)
     # Found: ORG, PER and one LOC of two words; true: ORG, PER and two LOC.
     expected = {"f1": 4 / 7, "precision": 2 / 3, "recall": 0.5, "accuracy": 5 / 6}
     assert result == pytest.approx(expected) and list(result) == list(expected)

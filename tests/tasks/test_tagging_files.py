@@ -174,7 +174,7 @@ def test_scores_are_those_of_the_true_offsets(tmp_path):
     values = [
         Tags(np.array([task.labels.index(tag) for tag in rows[0].label]), np.ones(2))
     ]
-    result = task.evaluate(values, task.gold_labels(rows), 0.5)
+    result = task.evaluate(values, task.gold(rows), 0.5)
     assert (result["precision"], result["recall"], result["accuracy"]) == (0.5, 0.5, 1)
 
 
@@ -183,7 +183,7 @@ def test_each_word_of_plain_labels_is_an_entity_of_texts_too(tmp_path):
     task, rows = rows_of(write(tmp_path, "train.jsonl", line), scheme="plain")
     ids = np.array([task.labels.index(tag) for tag in rows[0].label])
     values = [Tags(ids, np.ones(3))]
-    result = task.evaluate(values, task.gold_labels(rows), 0.5)
+    result = task.evaluate(values, task.gold(rows), 0.5)
     assert (result["f1"], result["accuracy"]) == (1, 1)
 
 

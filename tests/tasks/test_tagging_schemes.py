@@ -152,7 +152,7 @@ def test_scores_are_those_of_the_file_that_is_written(tmp_path, scheme):
         # conlleval knows B, I, E and S.
         gold = [tag.replace("M-", "I-") for tag in gold]
         counts += conlleval(gold, [tag.replace("M-", "I-") for tag in found])
-    result = task.evaluate(values, task.gold_labels(rows), 0.5)
+    result = task.evaluate(values, task.gold(rows), 0.5)
     assert 0.3 < result["accuracy"] == np.mean(right) < 1
     expected = counts[0] / counts[1], counts[0] / counts[2]
     assert (result["precision"], result["recall"]) == expected

@@ -10,9 +10,9 @@ from helpers.tasks import read_rows, settings, write
 
 from xlnet.support.errors import UserError
 from xlnet.tasks import known
+from xlnet.tasks.fields import Columns, Form, Row
 from xlnet.tasks.files import forms, parsing
 from xlnet.tasks.known import TASK_TYPES, TASKS
-from xlnet.tasks.task import Columns, Form, Row
 
 
 def rows_of(name, directory, split, **more):

@@ -5,8 +5,8 @@ from helpers.tasks import read_rows, settings, write
 
 from xlnet.support.errors import UserError
 from xlnet.tasks import known, ranking
+from xlnet.tasks.fields import Row, expand_split
 from xlnet.tasks.known import TASKS
-from xlnet.tasks.task import Row, expand_split
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_own_files(tmp_path):
     assert task.labels == ("arts", "sport") and task.scope() == "classification_custom"
     rows = read_rows(task, tmp_path, "train")
     assert rows[0] == Row("x1", (("a", "b"),), "sport")
-    assert task.gold_labels(rows).tolist() == [1, 0, 1]
+    assert task.gold(rows).tolist() == [1, 0, 1]
     unnamed = known.resolve_task(settings(tmp_path, **chosen))
     assert [row.id for row in read_rows(unnamed, tmp_path, "train")] == ["0", "1", "2"]
 
@@ -135,7 +135,7 @@ def test_several_labels_in_a_cell(tmp_path):
     assert task.kind == "multi_label" and task.labels == ("old", "sad")
     rows = read_rows(task, str(tmp_path), "train")
     assert [row.label for row in rows] == [("old", "sad"), (), ("old",)]
-    assert task.gold_labels(rows).tolist() == [[1, 1], [0, 0], [1, 0]]
+    assert task.gold(rows).tolist() == [[1, 1], [0, 0], [1, 0]]
     with pytest.raises(UserError, match="dev.tsv:3: unknown label 'new'"):
         read_rows(task, str(tmp_path), "dev")
 

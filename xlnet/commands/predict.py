@@ -74,7 +74,7 @@ def predict(settings: PredictionSettings) -> None:
     """
     from xlnet.tasks.files.forms import each_path
 
-    paths = input_of(settings.input)
+    paths = input_paths(settings.input)
     # The programs that fine-tune have a setting for a file, and one for a directory.
     target = "output"
     if settings.output.endswith(os.sep) or os.path.isdir(settings.output):
@@ -95,7 +95,7 @@ def evaluate(settings: EvaluationSettings) -> None:
       xlnet evaluate --model_dir=model labelled.csv
     """
     if settings.input:
-        run(settings, do_eval=True, dev_file=input_of(settings.input))
+        run(settings, do_eval=True, dev_file=input_paths(settings.input))
     else:
         run(settings, do_eval=True)
 
@@ -145,7 +145,7 @@ def run(settings: FileSettings, **task_values: Any) -> None:
     )
 
 
-def input_of(patterns: str) -> str:
+def input_paths(patterns: str) -> str:
     """The files that --input names, their absolute paths with commas between; "-", the standard
     input, stays.
 

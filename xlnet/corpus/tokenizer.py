@@ -124,7 +124,7 @@ class Tokenizer:
         files.require_file(path, "SentencePiece model")
         self.path, self.sha256 = path, files.sha256(path)
         self.model_bytes, self._model, self.marks_first_word = _read_model(path)
-        self._models = {self.marks_first_word: self._model}  # see `_model_with`
+        self._models = {self.marks_first_word: self._model}  # see `_processor_with`
         # How text is cleaned: the description decides; without one the arguments do, or False. The
         # names in _CLEANING are those of the arguments.
         cleaning = _read_cleaning(path, self.sha256)
@@ -174,7 +174,7 @@ class Tokenizer:
                 self.ids_without_mark[id] = ids.get(unmarked, id)
             if ends_in_digit_comma(piece):
                 # By the model that marks the first word, as for the released vocabulary.
-                parts = _split_digit_comma(self._model_with(True), piece)
+                parts = _split_digit_comma(self._processor_with(True), piece)
                 self.split_ids[id] = self._model.piece_to_id(parts)
         self._is_split = np.isin(every_id, list(self.split_ids))  # bool [V]
 
@@ -197,7 +197,7 @@ class Tokenizer:
             has_prefix = self.marks_first_word
         texts = [self.clean(line) for line in lines]
         _check_text(texts)
-        encoded = self._model_with(has_prefix).encode(texts, num_threads=1)
+        encoded = self._processor_with(has_prefix).encode(texts, num_threads=1)
         lengths = np.array(list(map(len, encoded)), np.int64)
         every_id = itertools.chain.from_iterable(encoded)
         ids = np.fromiter(every_id, np.int32, lengths.sum())
@@ -223,9 +223,10 @@ class Tokenizer:
                     word_ids[index] = ids
         return word_ids
 
-    def _model_with(self, has_prefix: bool) -> sentencepiece.SentencePieceProcessor:
-        """The model that puts a space before each text, or, without `has_prefix`, none; made when
-        it is first needed, as it takes memory."""
+    def _processor_with(self, has_prefix: bool) -> sentencepiece.SentencePieceProcessor:
+        """The vocabulary as an encoder that puts a space before each text, or, without
+        `has_prefix`, none: words are encoded with both. Made when it is first needed, as it takes
+        memory."""
         if has_prefix not in self._models:
             # Protocol buffers merge concatenated messages, so a few bytes behind the model change
             # one field: normalizer_spec.add_dummy_prefix.

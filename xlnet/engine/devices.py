@@ -139,7 +139,7 @@ def connect(settings: DeviceSettings) -> Devices:
         return _tpu(settings)
 
     # Find the hosts of the run and the devices of this one.
-    hosts, host, source = multi_host.cluster(settings.num_hosts)
+    hosts, host, source = multi_host.find_hosts(settings.num_hosts)
     per_host = settings.num_core_per_host  # replicas
     used = _gpus(settings)[:per_host]  # []: the CPU
     xla = settings.xla
@@ -293,7 +293,7 @@ def set_up_process() -> None:
 
 
 @contextlib.contextmanager
-def without_registered_gradients() -> Iterator[None]:
+def unregistering_gradients() -> Iterator[None]:
     """Unregisters at its end the custom gradients that were registered inside, so that their graph
     can be freed. They must not be used afterwards.
 

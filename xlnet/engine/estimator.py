@@ -24,7 +24,7 @@ from xlnet.engine.devices import (
     local_variable,
     mean_over_replicas,
     set_value,
-    without_registered_gradients,
+    unregistering_gradients,
 )
 from xlnet.engine.multi_host import HostMonitor
 from xlnet.model.ops import Tensors
@@ -175,7 +175,7 @@ class Estimator:
         host_monitor = HostMonitor()
         with (
             errors.translated_errors(model_dir=model_dir),
-            without_registered_gradients(),
+            unregistering_gradients(),
             host_monitor.running() if devices.hosts > 1 else contextlib.nullcontext(),
             tf.Graph().as_default(),
             strategy.scope(),

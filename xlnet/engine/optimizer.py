@@ -1,5 +1,5 @@
-"""Learning-rate schedules, AdamW, loss scaling, gradients over micro-batches, and the update of the
-weights."""
+"""Gradients over micro-batches, then the update of the weights: its learning rate, AdamW, and the
+scale of the loss in float16."""
 
 from __future__ import annotations
 
@@ -20,6 +20,158 @@ BETA1, BETA2 = 0.9, 0.999  # the decay of Adam's two moments in a step
 AVERAGE = "average"  # the slot with the EMA of a weight: <variable>/average
 FIRST_SCALE = 2.0**15  # of the loss in float16; halved until the gradients are finite
 STEPS_BETWEEN_DOUBLINGS = 2000
+
+
+def loss_and_gradients(
+    micro_batch_loss: Callable[[Tensors, Any], tuple[tf.Tensor, Tensors]],
+    batch: Tensors,
+    first_row: Any,
+    micro_batches: int,
+    scale: LossScale | None = None,
+    xla: bool = False,
+) -> tuple[tf.Tensor, list[tf.Tensor], Tensors]:
+    """The loss of a replica's batch and its gradients, means over micro-batches that are computed
+    one after the other (gradient accumulation).
+
+    This is everything that a replica computes on its own, and what XLA compiles.
+
+    Args:
+      micro_batch_loss: function of (a micro-batch, the index of its batch element 0 in the global
+        batch) that builds its loss, float32 scalar, and returns also tensors by name that the step
+        needs of its elements besides, such as their new memory.
+      batch: tensors [b,...] by name, with a static shape; `micro_batches` divides b.
+      first_row: an int or a scalar, the index of batch element 0 in the global batch.
+      micro_batches: their number; 1: off.
+      scale: the returned gradients are multiplied by its value; None: by nothing.
+      xla: whether to compile, once for each shape of the batch.
+
+    Returns:
+      The loss, float32 scalar, not scaled; a gradient for each of `tf.trainable_variables()`; what
+      `micro_batch_loss` keeps of all batch elements, such as `memory` [b,...], {} without one.
+    """
+    if xla:
+        # A compiled function cannot make the variables: building this loss, which is never run,
+        # makes them.
+        micro_batch_loss(batch, first_row)
+
+        def compute(batch: Tensors) -> Any:
+            return loss_and_gradients(
+                micro_batch_loss, batch, first_row, micro_batches, scale
+            )
+
+        return tf2.function(compute, jit_compile=True, autograph=False)(batch)
+    if micro_batches == 1:
+        loss, kept = micro_batch_loss(batch, first_row)
+        return loss, gradients_of(loss, scale), kept
+
+    # The first micro-batch is computed outside of the loop, as variables cannot be made within it.
+    # Example: of eight batch elements, two micro-batches have the elements 0 to 3 and 4 to 7.
+    batch_size, *_ = next(iter(batch.values())).shape.as_list()
+    rows = batch_size // micro_batches  # batch elements of a micro-batch
+    parts, first_part = {}, {}
+    for name, value in batch.items():
+        shape = [micro_batches, rows, *ops.shape_of(value)[1:]]
+        parts[name] = tf.reshape(value, shape)
+        first_part[name] = parts[name][0]
+    loss, kept = micro_batch_loss(first_part, first_row)
+    gradients = gradients_of(loss, scale)
+
+    # The others follow one after the other, so that memory holds the activations of one at a time.
+    # Their losses and gradients are summed; the tensors to keep are collected.
+    arrays = {}
+    for name, value in kept.items():
+        array = tf.TensorArray(value.dtype, micro_batches, element_shape=value.shape)
+        arrays[name] = array.write(0, value)
+
+    def add(
+        index: tf.Tensor,
+        loss: tf.Tensor,
+        gradients: list[tf.Tensor],
+        arrays: dict[str, tf.TensorArray],
+    ) -> tuple[Any, ...]:
+        """Adds the micro-batch `index` to the sums and arrays; returns the next arguments."""
+        part = {name: values[index] for name, values in parts.items()}
+        more_loss, kept = micro_batch_loss(part, first_row + index * rows)
+        more_gradients = gradients_of(more_loss, scale)
+        sums = [a + b for a, b in zip(gradients, more_gradients)]
+        collected = {}
+        for name, value in kept.items():
+            collected[name] = arrays[name].write(index, value)
+        return index + 1, loss + more_loss, sums, collected
+
+    _, loss, gradients, arrays = tf.while_loop(
+        lambda index, *_: index < micro_batches,
+        add,
+        [1, loss, gradients, arrays],
+        parallel_iterations=1,
+        maximum_iterations=micro_batches - 1,
+    )
+    for name, value in kept.items():
+        shape = [-1, *value.shape.as_list()[1:]]  # [b,...] of [micro_batches,rows,...]
+        kept[name] = tf.reshape(arrays[name].stack(), shape)
+    # The results are means over micro-batches, as they are over replicas: the mean of their losses
+    # is the loss of the batch.
+    gradients = [gradient / micro_batches for gradient in gradients]
+    return loss / micro_batches, gradients, kept
+
+
+def gradients_of(loss: tf.Tensor, scale: LossScale | None = None) -> list[tf.Tensor]:
+    """The gradients of `loss`, times the value of `scale` if there is one: a dense tensor for each
+    of `tf.trainable_variables()`; a ValueError names the variables that no gradient reaches."""
+    if scale:
+        loss = loss * scale.value
+    variables = tf.trainable_variables()
+    dense, unreached = [], []
+    for gradient, variable in zip(ops.gradients(loss, variables), variables):
+        if gradient is None:
+            unreached.append(base_name(variable))
+        else:
+            dense.append(tf.convert_to_tensor(gradient))  # that of a gather is sparse
+    if unreached:
+        raise ValueError(f"no gradient reaches {', '.join(unreached)}")
+    return dense
+
+
+def update_weights(
+    settings: OptimizationSettings,
+    gradients: Sequence[tf.Tensor],
+    n_layer: int,
+    loss_scale: LossScale | None = None,
+) -> tuple[tf.Operation, dict[str, Any]]:
+    """Clips the gradients, and updates all trainable variables once.
+
+    Args:
+      settings: of the optimizer.
+      gradients: a tensor for each of `tf.trainable_variables()`: the gradients of the global batch,
+        equal on every replica.
+      n_layer: the number of layers of the network.
+      loss_scale: by whose value the gradients are multiplied; None: by nothing.
+
+    Returns:
+      The operation, which also increments the global step; a dict of float32 scalars:
+      learning_rate, gradient_norm (before clipping) and gradient_scale.
+    """
+    # Clipping, of the gradients without the loss scale. Where one overflowed, the norm is not
+    # finite: the update changes nothing then, and the scale is halved.
+    if loss_scale:
+        gradients = [gradient / loss_scale.value for gradient in gradients]
+    clipped, norm = tf.clip_by_global_norm(gradients, settings.clip)
+    is_valid = tf.is_finite(norm) if loss_scale else None
+
+    # The update.
+    step = tf.train.get_global_step()
+    rate = learning_rate(settings, step)
+    updates_before = loss_scale.updates_before if loss_scale else step
+    adam = AdamW(settings, rate, updates_before, n_layer, is_valid)
+    pairs = zip(clipped, tf.trainable_variables())
+    train_op = adam.apply_gradients(pairs, global_step=step)
+    if loss_scale:
+        train_op = tf.group(train_op, loss_scale.update(is_valid))
+    return train_op, {
+        "learning_rate": rate,
+        "gradient_norm": norm,
+        "gradient_scale": loss_scale.value if loss_scale else tf.constant(1.0),
+    }
 
 
 def learning_rate(settings: OptimizationSettings, step: tf.Tensor) -> tf.Tensor:
@@ -53,15 +205,15 @@ class AdamW(tf.train.Optimizer):
     """Adam with decoupled weight decay (https://arxiv.org/abs/1711.05101), algorithm 2.
 
     The slots have Adam's names, `<variable>/Adam` and `<variable>/Adam_1`. Bias correction and the
-    EMA are functions of `step`, so no other state is saved. Under a strategy all replicas pass the
-    same gradients: those of the global batch, reduced and clipped.
+    EMA are functions of `updates_before`, so no other state is saved. Under a strategy all replicas
+    pass the same gradients: those of the global batch, reduced and clipped.
 
     Args:
       settings: `weight_decay` (see `decays`), `adam_epsilon`, `ema_decay`, `lr_layer_decay_rate`;
         `legacy_optimizer`: the rules of the original implementation, which with weight decay has
         no bias correction.
       rate: the learning rate of the step, float32 scalar.
-      step: scalar, number of updates before this one, skipped ones not counted.
+      updates_before: scalar, number of updates before this one, skipped ones not counted.
       n_layer: the number of layers of the network, for `layer_rate_factor`.
       is_valid: bool scalar; False skips the update, whatever the gradients are. None: always valid.
     """
@@ -70,7 +222,7 @@ class AdamW(tf.train.Optimizer):
         self,
         settings: OptimizationSettings,
         rate: tf.Tensor,
-        step: tf.Tensor,
+        updates_before: tf.Tensor,
         n_layer: int,
         is_valid: tf.Tensor | None,
     ):
@@ -78,7 +230,7 @@ class AdamW(tf.train.Optimizer):
         self._settings = settings
         self._n_layer = n_layer
         self._is_valid = is_valid
-        self._updates = tf.cast(step + 1, tf.float32)  # with this one
+        self._updates = tf.cast(updates_before + 1, tf.float32)  # with this one
         power1, power2 = BETA1**self._updates, BETA2**self._updates
         if settings.legacy_optimizer and settings.weight_decay:
             # The kernel's factor √(1 - beta2_power) / (1 - beta1_power) is 1 then.
@@ -119,7 +271,10 @@ class AdamW(tf.train.Optimizer):
         name: str | None = None,
     ) -> tf.Operation:
         """As in the base class, but without its sum over replicas: the gradients are reduced
-        already. Returns the operation that updates all weights, then increments `global_step`."""
+        already. Returns the operation that updates all weights, then increments `global_step`.
+
+        The base class calls it under a strategy; on one device it calls `_resource_apply_dense`
+        itself."""
         extended = distribution.extended
         with tf.init_scope():
             self._create_slots([variable for _, variable in grads_and_vars])
@@ -239,7 +394,7 @@ class LossScale:
 
     Attributes:
       value: float32 scalar, the factor in this step.
-      updates: float32 scalar, the number of updates before this step: steps whose gradients
+      updates_before: float32 scalar, the number of updates before this step: steps whose gradients
         overflow make none.
     """
 
@@ -249,7 +404,7 @@ class LossScale:
             self._good_steps = _scalar_variable("good_steps", 0.0)
             self._updates = _scalar_variable("updates", 0.0)
         # Read once: all uses in a step have the values from before `update`.
-        self.updates = tf.identity(self._updates.read_value())
+        self.updates_before = tf.identity(self._updates.read_value())
         self.value = tf.identity(self._scale.read_value())
 
     def update(self, is_valid: tf.Tensor) -> tf.Operation:
@@ -262,7 +417,7 @@ class LossScale:
         if_valid = tf.where(doubles, self.value * 2.0, self.value)
         if_not_valid = tf.maximum(self.value / 2.0, 1.0)
         scale = tf.where(is_valid, if_valid, if_not_valid)
-        updates = self.updates + tf.cast(is_valid, tf.float32)
+        updates = self.updates_before + tf.cast(is_valid, tf.float32)
         return tf.group(
             self._scale.assign(scale, read_value=False),
             self._good_steps.assign(tf.where(doubles, 0.0, good), read_value=False),
@@ -282,155 +437,3 @@ def _scalar_variable(name: str, value: float) -> tf.Variable:
         use_resource=True,
         aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
     )
-
-
-def gradients_of(loss: tf.Tensor, scale: LossScale | None = None) -> list[tf.Tensor]:
-    """The gradients of `loss`, times the value of `scale` if there is one: a dense tensor for each
-    of `tf.trainable_variables()`; a ValueError names the variables that no gradient reaches."""
-    if scale:
-        loss = loss * scale.value
-    variables = tf.trainable_variables()
-    dense, unreached = [], []
-    for gradient, variable in zip(ops.gradients(loss, variables), variables):
-        if gradient is None:
-            unreached.append(base_name(variable))
-        else:
-            dense.append(tf.convert_to_tensor(gradient))  # that of a gather is sparse
-    if unreached:
-        raise ValueError(f"no gradient reaches {', '.join(unreached)}")
-    return dense
-
-
-def loss_and_gradients(
-    micro_batch_loss: Callable[[Tensors, Any], tuple[tf.Tensor, Tensors]],
-    batch: Tensors,
-    first_row: Any,
-    micro_batches: int,
-    scale: LossScale | None = None,
-    xla: bool = False,
-) -> tuple[tf.Tensor, list[tf.Tensor], Tensors]:
-    """The loss of a replica's batch and its gradients, means over micro-batches that are computed
-    one after the other (gradient accumulation).
-
-    This is everything that a replica computes on its own, and what XLA compiles.
-
-    Args:
-      micro_batch_loss: function of (a micro-batch, the index of its batch element 0 in the global
-        batch) that builds its loss, float32 scalar, and returns also tensors by name that the step
-        needs of its elements besides, such as their new memory.
-      batch: tensors [b,...] by name, with a static shape; `micro_batches` divides b.
-      first_row: an int or a scalar, the index of batch element 0 in the global batch.
-      micro_batches: their number; 1: off.
-      scale: the returned gradients are multiplied by its value; None: by nothing.
-      xla: whether to compile, once for each shape of the batch.
-
-    Returns:
-      The loss, float32 scalar, not scaled; a gradient for each of `tf.trainable_variables()`; what
-      `micro_batch_loss` keeps of all batch elements, such as `memory` [b,...], {} without one.
-    """
-    if xla:
-        # A compiled function cannot make the variables: building this loss, which is never run,
-        # makes them.
-        micro_batch_loss(batch, first_row)
-
-        def compute(batch: Tensors) -> Any:
-            return loss_and_gradients(
-                micro_batch_loss, batch, first_row, micro_batches, scale
-            )
-
-        return tf2.function(compute, jit_compile=True, autograph=False)(batch)
-    if micro_batches == 1:
-        loss, kept = micro_batch_loss(batch, first_row)
-        return loss, gradients_of(loss, scale), kept
-
-    # The first micro-batch is computed outside of the loop, as variables cannot be made within it.
-    # Example: of eight batch elements, two micro-batches have the elements 0 to 3 and 4 to 7.
-    batch_size, *_ = next(iter(batch.values())).shape.as_list()
-    rows = batch_size // micro_batches  # batch elements of a micro-batch
-    parts, first_part = {}, {}
-    for name, value in batch.items():
-        shape = [micro_batches, rows, *ops.shape_of(value)[1:]]
-        parts[name] = tf.reshape(value, shape)
-        first_part[name] = parts[name][0]
-    loss, kept = micro_batch_loss(first_part, first_row)
-    gradients = gradients_of(loss, scale)
-
-    # The others follow one after the other, so that memory holds the activations of one at a time.
-    # Their losses and gradients are summed; the tensors to keep are collected.
-    arrays = {}
-    for name, value in kept.items():
-        array = tf.TensorArray(value.dtype, micro_batches, element_shape=value.shape)
-        arrays[name] = array.write(0, value)
-
-    def add(
-        index: tf.Tensor,
-        loss: tf.Tensor,
-        gradients: list[tf.Tensor],
-        arrays: dict[str, tf.TensorArray],
-    ) -> tuple[Any, ...]:
-        """Adds the micro-batch `index` to the sums and arrays; returns the next arguments."""
-        part = {name: values[index] for name, values in parts.items()}
-        more_loss, kept = micro_batch_loss(part, first_row + index * rows)
-        more_gradients = gradients_of(more_loss, scale)
-        sums = [a + b for a, b in zip(gradients, more_gradients)]
-        collected = {}
-        for name, value in kept.items():
-            collected[name] = arrays[name].write(index, value)
-        return index + 1, loss + more_loss, sums, collected
-
-    _, loss, gradients, arrays = tf.while_loop(
-        lambda index, *_: index < micro_batches,
-        add,
-        [1, loss, gradients, arrays],
-        parallel_iterations=1,
-        maximum_iterations=micro_batches - 1,
-    )
-    for name, value in kept.items():
-        shape = [-1, *value.shape.as_list()[1:]]  # [b,...] of [micro_batches,rows,...]
-        kept[name] = tf.reshape(arrays[name].stack(), shape)
-    # The results are means over micro-batches, as they are over replicas: the mean of their losses
-    # is the loss of the batch.
-    gradients = [gradient / micro_batches for gradient in gradients]
-    return loss / micro_batches, gradients, kept
-
-
-def update_weights(
-    settings: OptimizationSettings,
-    gradients: Sequence[tf.Tensor],
-    n_layer: int,
-    loss_scale: LossScale | None = None,
-) -> tuple[tf.Operation, dict[str, Any]]:
-    """Clips the gradients, and updates all trainable variables once.
-
-    Args:
-      settings: of the optimizer.
-      gradients: a tensor for each of `tf.trainable_variables()`: the gradients of the global batch,
-        equal on every replica.
-      n_layer: the number of layers of the network.
-      loss_scale: by whose value the gradients are multiplied; None: by nothing.
-
-    Returns:
-      The operation, which also increments the global step; a dict of float32 scalars:
-      learning_rate, gradient_norm (before clipping) and gradient_scale.
-    """
-    # Clipping, of the gradients without the loss scale. Where one overflowed, the norm is not
-    # finite: the update changes nothing then, and the scale is halved.
-    if loss_scale:
-        gradients = [gradient / loss_scale.value for gradient in gradients]
-    clipped, norm = tf.clip_by_global_norm(gradients, settings.clip)
-    is_valid = tf.is_finite(norm) if loss_scale else None
-
-    # The update.
-    step = tf.train.get_global_step()
-    rate = learning_rate(settings, step)
-    updates = loss_scale.updates if loss_scale else step
-    adam = AdamW(settings, rate, updates, n_layer, is_valid)
-    pairs = zip(clipped, tf.trainable_variables())
-    train_op = adam.apply_gradients(pairs, global_step=step)
-    if loss_scale:
-        train_op = tf.group(train_op, loss_scale.update(is_valid))
-    return train_op, {
-        "learning_rate": rate,
-        "gradient_norm": norm,
-        "gradient_scale": loss_scale.value if loss_scale else tf.constant(1.0),
-    }

@@ -1,4 +1,5 @@
-"""Memories of earlier sequences: on each device between steps, in a file with each checkpoint.
+"""Memories of earlier sequences: on each device between steps, in a file of each host with each
+checkpoint.
 
 Shape letters as in `modeling`; b batch elements of one replica.
 """
@@ -143,17 +144,19 @@ def save(estimator: Estimator, model_dir: str, run_devices: devices.Devices) -> 
 def remove_without_checkpoint(model_dir: str) -> None:
     """Removes the files of memories of steps whose checkpoint does not exist (any more)."""
     kept = {step for step, _ in checkpoint.all_prefixes(model_dir)}
-    for step, _, path in _files(model_dir):
+    for step, _, path in _memory_files(model_dir):
         if step not in kept:
             os.remove(path)
 
 
 def _paths_of_step(model_dir: str, step: int) -> list[str]:
     """The paths of the files of a step, ordered by their first batch element."""
-    return [path for file_step, _, path in _files(model_dir) if file_step == step]
+    return [
+        path for file_step, _, path in _memory_files(model_dir) if file_step == step
+    ]
 
 
-def _files(model_dir: str) -> list[tuple[int, int, str]]:
+def _memory_files(model_dir: str) -> list[tuple[int, int, str]]:
     """(step, first batch element, path) of all files of memories in a model directory, sorted."""
     found = []
     for name in os.listdir(model_dir):

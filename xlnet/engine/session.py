@@ -15,7 +15,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from xlnet.engine import checkpoint
-from xlnet.engine.devices import Devices, divide_cores, without_registered_gradients
+from xlnet.engine.devices import Devices, divide_cores, unregistering_gradients
 from xlnet.model.ops import Arrays, Tensors
 from xlnet.support import errors
 
@@ -32,8 +32,8 @@ class RestoredSession:
 
     Attributes:
       session: TensorFlow's, whose graph has all subgraphs.
-      call: calls a function that runs the network, and returns what it returns. A server replaces
-        it, so that long work, which is many calls, gives way to others after each of them.
+      call_in_turn: calls a function that runs the network, and returns what it returns. A server
+        replaces it, so that long work, which is many calls, gives way to others after each of them.
     """
 
     # The graph has several subgraphs on the same variables: a fine-tuned model has those of its
@@ -50,8 +50,10 @@ class RestoredSession:
             divide_cores(config, parallel_batches)
         self._parallel_batches = parallel_batches
         self.session = tf.Session(graph=tf.Graph(), config=config)
-        self.call: Callable[[Callable[[], Any]], Any] = lambda function: function()
-        self._copies: dict[str, list[Subgraph]] = {}  # see `copies`
+        self.call_in_turn: Callable[[Callable[[], Any]], Any] = lambda function: (
+            function()
+        )
+        self._copies_by_name: dict[str, list[Subgraph]] = {}  # see `copies`
         self._restored: set[str] = set()  # names of variables with weights of `prefix`
         self._lock = threading.Lock()
 
@@ -65,12 +67,12 @@ class RestoredSession:
         Args:
           name: of the subgraph, such as "task".
           build: called once for each device: builds the subgraph there; returns its `inputs` and
-            `results`.
+            `outputs`.
         """
         with self._lock:
-            if name not in self._copies:
+            if name not in self._copies_by_name:
                 with (
-                    without_registered_gradients(),
+                    unregistering_gradients(),
                     self.session.graph.as_default(),
                     self._strategy.scope(),
                 ):
@@ -81,8 +83,8 @@ class RestoredSession:
                         of_devices.append(Subgraph(self, *tensors))
                     self._restore_new()
                 # The list is repeated, as each device computes several batches.
-                self._copies[name] = of_devices * self._parallel_batches
-            return self._copies[name]
+                self._copies_by_name[name] = of_devices * self._parallel_batches
+            return self._copies_by_name[name]
 
     def _restore_new(self) -> None:
         """Reads the weights of the variables that have none yet, if there is a checkpoint."""
@@ -110,30 +112,30 @@ class Subgraph:
     Attributes:
       restored: the session.
       inputs: placeholders of a batch, by name.
-      results: tensors that are computed from them, by name.
+      outputs: tensors that are computed from them, by name.
     """
 
     restored: RestoredSession
     inputs: Tensors
-    results: Tensors
+    outputs: Tensors
 
     def compute(self, names: Iterable[str], features: Mapping[str, Any]) -> Arrays:
-        """Computes some results for a batch; returns arrays by name.
+        """Computes some outputs for a batch; returns arrays by name.
 
         Args:
-          names: keys of `results`.
+          names: keys of `outputs`.
           features: arrays by name; those that are not inputs are ignored. An input may be missing
-            if the results do not depend on it.
+            if these outputs do not depend on it.
         """
         # Called here; on a server, when its caller has a turn.
-        return self.restored.call(lambda: self.compute_at_once(names, features))
+        return self.restored.call_in_turn(lambda: self.compute_at_once(names, features))
 
     def compute_at_once(
         self, names: Iterable[str], features: Mapping[str, Any]
     ) -> Arrays:
         """Runs the session; arguments and result as of `compute`, which calls this when its caller
         has a turn. Called directly only for what takes hardly any time, as that waits for none."""
-        wanted = {name: self.results[name] for name in names}
+        wanted = {name: self.outputs[name] for name in names}
         feeds = {}
         for name, tensor in self.inputs.items():
             if name in features:
@@ -145,12 +147,13 @@ class Subgraph:
 def in_parallel(
     copies: Sequence[Subgraph], batches: Iterable[Arrays]
 ) -> Iterator[tuple[Arrays, Arrays]]:
-    """Yields (batch, all results for it) in the order of the batches. The copies of a subgraph,
-    those of `RestoredSession.copies`, compute in parallel."""
+    """Yields (batch, all outputs for it) in the order of the batches. The copies of a subgraph,
+    those of `RestoredSession.copies`, compute in parallel: one on each device, but two on a CPU
+    that is alone (`Devices.parallel_batches`)."""
     if len(copies) == 1:  # in this thread, so that a server knows whose turn it is
         (copy,) = copies
         for batch in batches:
-            yield batch, copy.compute(copy.results, batch)
+            yield batch, copy.compute(copy.outputs, batch)
         return
     # (batch, the future of its outputs), the oldest first
     running: collections.deque[Any] = collections.deque()
@@ -160,7 +163,7 @@ def in_parallel(
             if len(running) == len(copies):
                 oldest, outputs = running.popleft()
                 yield oldest, outputs.result()
-            future = pool.submit(copy.compute, copy.results, batch)
+            future = pool.submit(copy.compute, copy.outputs, batch)
             running.append((batch, future))
         for batch, outputs in running:
             yield batch, outputs.result()

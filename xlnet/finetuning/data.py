@@ -1,6 +1,6 @@
-"""The data of a fine-tuning run: files to rows (`tasks.task.Row`), read once and checked, and rows
-to train on to record files, which later runs find and use again. A question or a sentence to tag
-that is longer than `max_seq_length` has several records, its windows."""
+"""The data of a fine-tuning run: files to rows (`tasks.fields.Row`), read once and checked; rows to
+train on to record files, which later runs find and use again. A question or a sentence to tag that
+is longer than `max_seq_length` has several records, its windows."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.training import CACHE
 from xlnet.support import files, system
 from xlnet.support.errors import wrong
+from xlnet.tasks.fields import Row, expand_split, splits_of
 from xlnet.tasks.files import forms, parsing
-from xlnet.tasks.task import Row, expand_split, splits_of
 
 _log = logging.getLogger(__name__)
 

@@ -25,8 +25,8 @@ from xlnet.settings.training import RESULTS
 from xlnet.support import files
 from xlnet.tasks import results
 from xlnet.tasks.contract import Predictions
+from xlnet.tasks.fields import Row
 from xlnet.tasks.files import forms
-from xlnet.tasks.task import Row
 
 _log = logging.getLogger(__name__)
 
@@ -204,7 +204,7 @@ class Evaluator:
         predictions = self._predictions(split, rows, step, prefix)
         task, threshold = self._task, self._threshold
         if self._chooses_threshold:
-            gold = task.gold_labels(rows)
+            gold = task.gold(rows)
             threshold = results.best_threshold(predictions.values, gold)
         result = results.score(task, predictions, rows, threshold)
         if self._chooses_threshold:

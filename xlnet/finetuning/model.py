@@ -22,7 +22,7 @@ from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.tasks.contract import LossOptions, Predictions, mean_over_records
 from xlnet.tasks.encoding import IDS, TokenCounts, batches_by_length
-from xlnet.tasks.task import Row
+from xlnet.tasks.fields import Row
 
 # Batches whose rows are encoded, and then sorted by length, together.
 _BLOCK_BATCHES = 32

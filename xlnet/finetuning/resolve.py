@@ -29,8 +29,8 @@ from xlnet.settings.training import BEST, DeviceSettings, OptimizationSettings
 from xlnet.support import files
 from xlnet.support.errors import wrong
 from xlnet.tasks import contract, known
+from xlnet.tasks.fields import expand_split
 from xlnet.tasks.files import forms
-from xlnet.tasks.task import expand_split
 
 _log = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from xlnet.runs import run_document
 from xlnet.settings.finetuning import FineTuningSettings
 from xlnet.settings.training import OptimizationSettings
 from xlnet.tasks.contract import LossOptions
-from xlnet.tasks.task import Row
+from xlnet.tasks.fields import Row
 
 # Maximum number of different lengths of batches where XLA compiles the step, as it compiles a
 # program for each length.
@@ -40,7 +40,7 @@ class TaskRun:
     below knows what was given on the command line, and what is from the directory.
 
     Attributes:
-      model: the network with the task's output layer; the task and the settings.
+      model: the network with the task's output layer, and its `tuned`: the task and the settings.
       optimization: the length of the training, its learning rate and optimizer.
       data: the files of the task, and the vocabulary.
       devices: those that the run computes on.

@@ -17,7 +17,7 @@ import numpy as np
 
 from xlnet.tasks import known, results
 from xlnet.tasks.contract import Task
-from xlnet.tasks.task import Row
+from xlnet.tasks.fields import Row
 
 MOST_LINES = 3
 _SAMPLES = 100  # of the rows, for an interval
@@ -71,9 +71,8 @@ def default_rate(width: int, is_pretrained: bool) -> float:
 
     3e-5 for pretrained weights of width 768, as in the settings that the authors published (2e-5 to
     5e-5 for widths 768 and 1024), and 1e-4 for random ones, as in pretraining on one GPU; both
-    times (768 / width)^2, at most 2e-3. The power and the limit are no measurement: they give the
-    sample's width 128 the rates 1e-3 and 2e-3, between which networks of that width are pretrained,
-    and leave 2e-5 and 3e-5 for the published widths.
+    times (768 / width)^2, at most 2e-3. The power and the limit are chosen, not measured: the
+    sample's width of 128 has 1e-3 for pretrained and 2e-3 for random weights.
     """
     at_768 = 3e-5 if is_pretrained else 1e-4
     rate = min(2e-3, at_768 * (768 / width) ** 2)
@@ -160,7 +159,7 @@ def _interval(evidence: Evidence) -> tuple[float, float]:
 def _gold(evidence: Evidence) -> np.ndarray | None:
     """The labels of the evaluated rows as numbers: ids or scores [n], or of several labels in a row
     0 and 1 [n,L]. None: they are not numbers, or the task type is a user's own."""
-    gold = evidence.task.gold_labels(evidence.rows)
+    gold = evidence.task.gold(evidence.rows)
     is_known = isinstance(gold, np.ndarray) and known.is_built_in(type(evidence.task))
     return gold if is_known else None
 
@@ -224,7 +223,7 @@ def _constant_loss(evidence: Evidence) -> float:
     is_known = _gold(evidence) is not None  # labels are numbers, of a built-in type
     if not evidence.train_rows or not is_known or evidence.class_weights:
         return math.inf
-    labels = task.gold_labels(evidence.train_rows)
+    labels = task.gold(evidence.train_rows)
     if not task.labels:  # the mean squared error of the mean score
         return float(np.var(labels))
     if labels.ndim == 1:  # the cross entropy of the frequencies [nats]

@@ -20,7 +20,7 @@ from xlnet.corpus.tokenizer import (
     character_class,
 )
 from xlnet.engine import checkpoint
-from xlnet.engine.devices import connect, without_registered_gradients
+from xlnet.engine.devices import connect, unregistering_gradients
 from xlnet.finetuning.model import TaskModel, placeholders
 from xlnet.model.ops import Tensors
 from xlnet.runs import run_document
@@ -80,7 +80,7 @@ def _write(model: LoadedModel, tuned: FineTunedTask, directory: str) -> list[str
     the vocabulary; returns the names of the signatures."""
     devices = connect(DeviceSettings(device="cpu", num_hosts=1))
     with (
-        without_registered_gradients(),  # these would keep the graph in memory
+        unregistering_gradients(),  # these would keep the graph in memory
         tf.Graph().as_default(),
         tf.Session(config=devices.session_config()) as session,
     ):

@@ -20,7 +20,7 @@ from xlnet.runs.model_files import LoadedModel
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.training import DeviceSettings
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks.task import InlineExample, Published, Row
+from xlnet.tasks.fields import InlineExample, Published, Row
 
 _log = logging.getLogger(__name__)
 
@@ -138,7 +138,7 @@ class RestoredModel:
         self._lock = threading.Lock()
         self._language_model: LanguageModel | None = None
 
-    def tuned(self, verb: str | None = None) -> FineTunedTask:
+    def require_tuned(self, verb: str | None = None) -> FineTunedTask:
         """The task of a fine-tuned model, and its settings; UserError if the model is only
         pretrained, or `verb` is given and is not the method of its task."""
         tuned = self.loaded.tuned
@@ -153,7 +153,7 @@ class RestoredModel:
         """A `Predictor` of rows: the network with the output layer of the task. UserError for a
         model that is only pretrained."""
         loaded = self.loaded
-        model = TaskModel(loaded.config, self.tuned(), loaded.network)
+        model = TaskModel(loaded.config, self.require_tuned(), loaded.network)
         return Predictor(
             model, self.tokenizer, self.session, self.batch_size, self.most_tokens
         )
@@ -169,7 +169,7 @@ class RestoredModel:
         """The row of an example from a call in Python, as the task reads rows of files. UserError,
         which begins with `place`, if it is bad."""
         try:
-            row = self.tuned().task.row(example)
+            row = self.require_tuned().task.row(example)
         except ValueError as e:  # whose text says what is wrong
             raise UserError(f"{place}{e}") from e
         texts = itertools.chain.from_iterable(row.pairs)  # of all pairs, or None

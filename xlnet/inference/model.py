@@ -215,7 +215,8 @@ class Model(RestoredModel):
         return self._call("classify", texts, threshold=threshold)
 
     def score(self, texts: Any) -> Any:
-        """The score of each text, or pair: a float of one, float32 [n] of several.
+        """The number that a regression predicts for each text, or pair: a float of one, float32 [n]
+        of several.
 
         Examples:
           >>> model.score(("A girl sings.", "A child makes music."))

@@ -28,8 +28,8 @@ from xlnet.inference.method import (
 from xlnet.inference.settings import PredictSettings, from_keywords
 from xlnet.support.errors import wrong
 from xlnet.tasks import encoding, ranking
+from xlnet.tasks.fields import InlineExample, Ranked, Row
 from xlnet.tasks.tagging.sentences import find_words
-from xlnet.tasks.task import InlineExample, Ranked, Row
 
 VERBS = ("classify", "score", "choose", "rank", "answer", "tag")
 EXPLAINED = ("classify", "score", "rank")  # of models with one output for a text
@@ -62,7 +62,7 @@ class Prediction(Method):
         self, model: RestoredModel, verb: str | None = None, **settings: Any
     ) -> None:
         self._model = model
-        self._tuned = tuned = model.tuned(verb)
+        self._tuned = tuned = model.require_tuned(verb)
         self._threshold = tuned.settings.threshold
         threshold = from_keywords(PredictSettings, settings).threshold
         if threshold is not None:
@@ -198,7 +198,7 @@ class Explaining(Method):
 
     def __init__(self, model: RestoredModel) -> None:
         self._model = model
-        tuned = model.tuned()
+        tuned = model.require_tuned()
         task, self._layout = tuned.task, tuned.layout
         if task.verb not in EXPLAINED:
             expected = f"one that can {' or '.join(EXPLAINED)}"

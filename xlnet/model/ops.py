@@ -262,11 +262,12 @@ def recomputed(function: Callable[..., Any], is_compiled: bool, *inputs: Any) ->
 
 def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function` as a function of TensorFlow, which is traced once, together with its gradient, for
-    all calls with tensors of the same shapes and dtypes and the same other inputs.
+    all calls with tensors of the same shapes and dtypes and the same other inputs: so a network
+    whose layers call it is built faster.
 
-    `function` must depend on its inputs alone, nests of tensors and other values; a variable among
-    them would be that of the first call in all calls. Each call is one operation of the graph,
-    which the session inlines: see `devices.Devices.session_config`.
+    `function` must depend on its inputs alone, nests of tensors and other values; not variables:
+    under a strategy all calls would read those of the first. Each call is one operation of the
+    graph, which the session inlines: see `devices.Devices.session_config`.
     """
     # The lambda takes any inputs by position, as `function` may be a partial one.
     return tf2.function(lambda *inputs: function(*inputs), autograph=False)

@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as tf
 from xlnet.corpus import input_pipeline
 from xlnet.corpus.processes import progress
 from xlnet.engine import checkpoint
-from xlnet.engine.devices import Devices, without_registered_gradients
+from xlnet.engine.devices import Devices, unregistering_gradients
 from xlnet.model.ops import Arrays, Tensors
 from xlnet.pretraining.run import PretrainingRun
 
@@ -43,7 +43,7 @@ class HeldOut:
         largest = max(1, settings.train_batch_size // num_micro_batches)
         divisors = [n for n in range(1, largest + 1) if manifest.num_streams % n == 0]
         self._batch_size = max(divisors)
-        with without_registered_gradients(), tf.Graph().as_default() as graph:
+        with unregistering_gradients(), tf.Graph().as_default() as graph:
             tf.set_random_seed(settings.seed)
             with tf.device("/cpu:0"):
                 # The same targets and orders each time.

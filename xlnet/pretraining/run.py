@@ -105,7 +105,8 @@ class PretrainingRun(TrainingRun):
     def with_targets_and_memory(
         self, features: Tensors
     ) -> tuple[Tensors, Memory | None]:
-        """Adds to the features of `batches`, [b,...], what `losses` reads besides.
+        """Adds to the features of `batches`, [b,...], what the step reads besides. An objective
+        whose targets are sampled adds their ids alone: positions and weights are features already.
 
         Returns:
           A dict of the features, the targets (positions and ids, int [b,P], and weights, float32

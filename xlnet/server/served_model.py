@@ -23,7 +23,7 @@ from xlnet.inference.settings import BLANK, BLANKS, LoadSettings
 from xlnet.server import limits
 from xlnet.server.turns import Turns
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks.task import InlineExample
+from xlnet.tasks.fields import InlineExample
 
 _OF_OBJECTIVE = {  # the signatures of pretrained models, besides `vectors`
     "permutation": ("fill", "factorize", "generate", "attention"),
@@ -97,7 +97,7 @@ class ServedModel:
         most_tokens = limits.CALL_TOKENS_GPU if has_gpu else limits.CALL_TOKENS_CPU
         self._model = model = open_model(settings, limits.MAX_BATCH, most_tokens)
         self.turns = Turns()
-        model.session.call = self.turns.call  # for all methods of the model
+        model.session.call_in_turn = self.turns.call  # for all methods of the model
         self.labels = list(model.labels) if model.labels else None
         loaded = model.loaded
         self.inputs: dict[str, dict[str, int | None]] = {}
@@ -250,7 +250,7 @@ class ServedModel:
             yield part
 
     def _unknown_tokens(self, call: Call, row: Row) -> int:
-        """`unknown_tokens` of the `Answer` to a row."""
+        """How many tokens of the texts of a row are not in the vocabulary."""
         tuned, tokenizer = self._model.loaded.tuned, self._model.tokenizer
         # Tokens are counted in the texts as the network reads them: a task may replace parts of a
         # text, or read it several times. Blanks are not tokens.

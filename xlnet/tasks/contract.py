@@ -1,4 +1,4 @@
-"""What a task is: its declared fields (`tasks.task`), the reading of its files (`files.parsing`),
+"""What a task is: its declared fields (`tasks.fields`), the reading of its files (`files.parsing`),
 and the methods of its type, a subclass of `Task` here.
 
 In this order: labels and decisions; files to records; the output layer with its loss and its
@@ -14,9 +14,9 @@ outputs; predictions, metrics, tables and files. A type is given to `xlnet.tasks
 
 The label of a row is what its file says: a name, several, or a number. Its target is the label as
 numbers. The network's logits become values, such as probabilities, and these a decision: the
-predicted label in the form of a target. A row (`tasks.task.Row`) is an example; it has one record,
-a sequence of tokens, or several, one for each window of a paragraph or of a sentence to tag that is
-long.
+predicted label in the form of a target. A row (`tasks.fields.Row`) is an example; it has one
+record, a sequence of tokens, or several, one for each window of a paragraph or of a sentence to tag
+that is long.
 
 Build the output layer from `nn` (`model.heads.HeadBuilder`). Import TensorFlow in the functions
 that use it: files are read and checked without it.
@@ -41,6 +41,7 @@ import numpy as np
 from xlnet.corpus.record_files import Feature
 from xlnet.support.errors import wrong
 from xlnet.tasks import encoding, metrics
+from xlnet.tasks.fields import Choice, Label, Labels, Names, Row
 from xlnet.tasks.files.forms import (
     composed,
     parsed,
@@ -50,7 +51,6 @@ from xlnet.tasks.files.forms import (
 )
 from xlnet.tasks.files.parsing import TableReader
 from xlnet.tasks.metrics import Metric
-from xlnet.tasks.task import Choice, Label, Labels, Names, Row
 
 # The usual minimum probability of each label that a row has, if it may have several; and of the
 # second of two labels.
@@ -302,30 +302,28 @@ class Task(TableReader):
             expected = f"one of {', '.join(self.metric_functions)}{own}"
             raise wrong(f"metric of task {self.name}", name, expected, "--metric")
 
-    def gold_labels(self, rows: Sequence[Row]) -> Any:
-        """The gold labels of n rows as `evaluate` takes them: the `targets`, [n, ...]; the rows
+    def gold(self, rows: Sequence[Row]) -> Any:
+        """What `evaluate` compares the decisions on n rows with: the `targets`, [n, ...]; the rows
         themselves if the type has none."""
         targets = self.targets(rows)
         return rows if targets is None else targets
 
-    def evaluate(self, values: Any, gold_labels: Any, threshold: float) -> dict:
+    def evaluate(self, values: Any, gold: Any, threshold: float) -> dict:
         """The metrics, floats by name, the task's main metric first; also `loss` in a type whose
         loss is not the mean loss of the records."""
         decisions = self.decide(values, threshold)
         result = {}
         for name in self.metrics:
             measure = self.metric_functions[name]
-            result[name] = float(measure(gold_labels, decisions, values))
+            result[name] = float(measure(gold, decisions, values))
         return result
 
-    def label_table(
-        self, values: Any, gold_labels: Any, threshold: float
-    ) -> str | None:
+    def label_table(self, values: Any, gold: Any, threshold: float) -> str | None:
         """A table of metrics by label, as text; None for a type without one."""
         if not self.probability_names:
             return None
         decisions = self.decide(values, threshold)
-        return metrics.report(self.probability_names, decisions, gold_labels)
+        return metrics.report(self.probability_names, decisions, gold)
 
     def counts_in_words(self, rows: Sequence[Row]) -> str:
         """The commonest labels of rows, for the lines at the start of a training: "a: 1,200, b: 7".
@@ -335,7 +333,7 @@ class Task(TableReader):
         return ", ".join(f"{label}: {count:,}" for label, count in commonest)
 
     def predicted_labels(self, values: Any, threshold: float) -> list:
-        """The predicted label of each row, as `parse_label` returns it."""
+        """The predicted label of each row, in the form of `Row.label`."""
         decisions = self.decide(values, threshold)
         return [self.label_of(decision) for decision in decisions]
 
@@ -720,7 +718,7 @@ class MultipleChoice(Classification):
         return tuple(pairs)
 
     def num_choices(self, is_training: bool) -> int:
-        """C, which is L: a text for each answer."""
+        """C: each label is an answer, and a record has a text for each."""
         return len(self.labels)
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> Any:

@@ -25,11 +25,11 @@ from xlnet.tasks.contract import (
     Regression,
     Task,
 )
+from xlnet.tasks.fields import CUSTOM, Columns, Files, Form, Published
 from xlnet.tasks.files import forms
 from xlnet.tasks.questions.spans import Spans
 from xlnet.tasks.ranking import Ranking
 from xlnet.tasks.tagging.tags import Tagging
-from xlnet.tasks.task import CUSTOM, Columns, Files, Form, Published
 
 _TYPES: tuple[type[Task], ...] = (
     Spans,

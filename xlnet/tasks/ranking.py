@@ -39,8 +39,8 @@ import numpy as np
 
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.contract import LossOptions, Regression
+from xlnet.tasks.fields import Form, Row
 from xlnet.tasks.files import forms
-from xlnet.tasks.task import Form, Row
 
 _log = logging.getLogger(__name__)
 
@@ -357,17 +357,17 @@ class Ranking(Regression):
             expected = f"one of {', '.join(MEASURES)}, to each of which @k may be added"
             raise wrong(f"metric of task {self.name}", name, expected, "--metric")
 
-    def gold_labels(self, rows: Sequence[Row]) -> list[Query]:
+    def gold(self, rows: Sequence[Row]) -> list[Query]:
         """The relevance of the documents of each query."""
         return by_query(rows)
 
-    def evaluate(self, values: Any, gold_labels: list[Query], threshold: float) -> dict:
+    def evaluate(self, values: Any, gold: list[Query], threshold: float) -> dict:
         """The mean of each measure over the queries, and as `loss` the mean logistic loss over all
         pairs of different relevance. Measures are nan if no query has a relevant document, as every
         order is as good as any other. values: scores, float32 [n]."""
-        highest = max(query.judged.max() for query in gold_labels)
+        highest = max(query.judged.max() for query in gold)
         losses, ranked = [], []
-        for query in gold_labels:
+        for query in gold:
             scores = values[query.rows].astype(np.float64)
             better, worse = _unequal_pairs(query)
             # log(1 + exp(score of the worse - score of the better one))
@@ -376,7 +376,7 @@ class Ranking(Regression):
         result = {}
         for name in self.metrics:
             of_queries = []
-            for relevance, query in zip(ranked, gold_labels):
+            for relevance, query in zip(ranked, gold):
                 of_queries.append(measure(name, relevance, query.judged, highest))
             result[name] = float(np.mean(of_queries)) if highest else np.nan
         result["loss"] = float(np.mean(losses)) if losses else 0.0

@@ -19,7 +19,7 @@ import numpy as np
 
 from xlnet.support import files
 from xlnet.tasks.contract import LABELS_SHOWN, Predictions, Task
-from xlnet.tasks.task import Row
+from xlnet.tasks.fields import Row
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ def constant_answer(task: Task, rows: Sequence[Row], threshold: float) -> dict |
       a dict of floats by the names of metrics; None for a task that has neither probabilities of
       its labels nor scores.
     """
-    names, gold = task.probability_names, task.gold_labels(rows)
+    names, gold = task.probability_names, task.gold(rows)
     # Of a type whose labels are not numbers, `gold` are the rows. A label of several numbers
     # without names, as a user's type may have, is not one of probabilities.
     is_simple = bool(names) or task.label_shape == ()
@@ -80,8 +80,8 @@ def score(
 ) -> dict:
     """The result of the predictions for rows: the task's metrics, and the `loss`, a dict of
     floats."""
-    gold_labels = task.gold_labels(rows)
-    result = task.evaluate(predictions.values, gold_labels, threshold)
+    gold = task.gold(rows)
+    result = task.evaluate(predictions.values, gold, threshold)
     # `evaluate` of some task types has computed a loss of its own.
     result.setdefault("loss", float(np.mean(predictions.loss, dtype=np.float64)))
     return result
@@ -132,7 +132,7 @@ def write_evaluation(
         newest.
       threshold: as for `Task.decide`.
     """
-    table = task.label_table(values, task.gold_labels(rows), threshold)
+    table = task.label_table(values, task.gold(rows), threshold)
     if table and len(task.labels) <= LABELS_SHOWN:
         _log.info("%s", table)
     if len(checkpoints) > 1 and best:

@@ -34,7 +34,7 @@ from typing import IO, Any, cast
 from xlnet.corpus.tokenizer import is_text
 from xlnet.support import errors, files
 from xlnet.support.errors import UserError, wrong
-from xlnet.tasks.task import Form, TaskFields
+from xlnet.tasks.fields import Form, TaskFields
 
 # What a file has: (place, cells) of each record. A place is what an error begins with:
 # "train.csv:17". Cells are a dict by the names of columns, of str or any value of JSON, {} of a

@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from xlnet.support.errors import UserError, wrong
+from xlnet.tasks.fields import CUSTOM, InlineExample, Row, TaskFields
 from xlnet.tasks.files import forms
-from xlnet.tasks.task import CUSTOM, InlineExample, Row, TaskFields
 
 _log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from xlnet.tasks.fields import Columns, Row
 from xlnet.tasks.files.forms import Records
-from xlnet.tasks.task import Columns, Row
 
 
 class GoldAnswer(NamedTuple):

@@ -17,10 +17,10 @@ from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
 from xlnet.support.errors import wrong
 from xlnet.tasks import contract, encoding
 from xlnet.tasks.contract import LossOptions, Task
+from xlnet.tasks.fields import Answer, Row, Span
 from xlnet.tasks.files import forms
 from xlnet.tasks.questions import answers
 from xlnet.tasks.questions.answers import GoldAnswer
-from xlnet.tasks.task import Answer, Row, Span
 
 _log = logging.getLogger(__name__)
 
@@ -373,13 +373,11 @@ class Spans(Task):
 
     # -- predictions
 
-    def evaluate(
-        self, values: Any, gold_labels: Sequence[Row], threshold: float
-    ) -> dict:
+    def evaluate(self, values: Any, gold: Sequence[Row], threshold: float) -> dict:
         """The official script's numbers, in percent, by name: those of the task's metrics. Where
         some questions have no answer, also those of the questions with and without one, and the
         best over all thresholds with these thresholds. values: the `BestSpans` of n questions."""
-        rows, rule = gold_labels, self.options.scoring
+        rows, rule = gold, self.options.scoring
         # The best text of each question, as if it had an answer: no probability is above 1.
         results = self.results(rows, values, threshold=1.0)
         texts = [answer.text for answer in results]

@@ -44,8 +44,8 @@ import numpy as np
 import regex
 
 from xlnet.corpus.tokenizer import UNSPACED
+from xlnet.tasks.fields import Columns, Form
 from xlnet.tasks.files import forms
-from xlnet.tasks.task import Columns, Form
 
 OUTSIDE = "O"
 PLAIN = "plain"

@@ -23,10 +23,10 @@ from xlnet.corpus.tokenizer import is_unspaced
 from xlnet.support.errors import wrong
 from xlnet.tasks import contract, encoding
 from xlnet.tasks.contract import LossOptions, Task, softmax_loss
+from xlnet.tasks.fields import Entity, InlineExample, Row, Tagged
 from xlnet.tasks.files.forms import Records, declared_form
 from xlnet.tasks.tagging import sentences
 from xlnet.tasks.tagging.sentences import TagSpan
-from xlnet.tasks.task import Entity, InlineExample, Row, Tagged
 
 
 class Tags(NamedTuple):
@@ -283,22 +283,20 @@ class Tagging(Task):
             results.append(Tagged(sentence.words, tags, tuple(entities)))
         return results
 
-    def evaluate(self, values: Any, gold_labels: Any, threshold: float) -> dict:
+    def evaluate(self, values: Any, gold: Any, threshold: float) -> dict:
         """The task's metrics by name: precision, recall and F1 of entities, accuracy of tags.
-        values: the `Tags` of n rows; gold_labels: the rows; threshold: not read, as tags have
+        values: the `Tags` of n rows; gold: the rows; threshold: not read, as tags have
         none."""
-        ratios, _ = self._scores(values, gold_labels, threshold)
+        ratios, _ = self._scores(values, gold, threshold)
         found = dict(zip(("precision", "recall", "f1"), ratios))
-        gold = np.concatenate([row.label for row in gold_labels])
+        gold_tags = np.concatenate([row.label for row in gold])
         ids = np.concatenate([tags.ids for tags in values])
-        found["accuracy"] = float(np.mean(np.array(self.labels)[ids] == gold))
+        found["accuracy"] = float(np.mean(np.array(self.labels)[ids] == gold_tags))
         return {name: found[name] for name in self.metrics}
 
-    def label_table(
-        self, values: Any, gold_labels: Any, threshold: float
-    ) -> str | None:
+    def label_table(self, values: Any, gold: Any, threshold: float) -> str | None:
         """The table of `sentences.scores`."""
-        _, table = self._scores(values, gold_labels, threshold)
+        _, table = self._scores(values, gold, threshold)
         return table
 
     def _scores(self, values: Any, rows: Sequence[Row], threshold: float) -> tuple:
