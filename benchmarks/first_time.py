@@ -167,7 +167,7 @@ def row_of(name, case, sample, directory):
     found = files.read_json(
         os.path.join(model_dir, "results", "eval_results_dev.json"), "results"
     )
-    best = found["checkpoints"][-1]
+    best = found["result"]
     metric = next(key for key in best if key != "step")
     constant = (found["constant_answer"] or {}).get(metric)
     words = of_words(name, case, metric) if case.program == "classify" else None

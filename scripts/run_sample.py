@@ -219,10 +219,8 @@ def report(path, rows, seconds, expected):
         ("from scratch", rows["scratch"]),
         ("from the pretrained model", rows["pretrained"]),
     ):
-        newest = dev["checkpoints"][-1]
-        table.append(
-            ("dev accuracy, fine-tuned " + name, "{:.3f}".format(newest["accuracy"]))
-        )
+        accuracy = dev["result"]["accuracy"]
+        table.append(("dev accuracy, fine-tuned " + name, f"{accuracy:.3f}"))
         table.append(("test accuracy, fine-tuned " + name, f"{test:.3f}"))
     table.append(("minutes in all", f"{seconds / 60:.1f}"))
     table += [

@@ -84,7 +84,7 @@ def test_it_learns_evaluates_selects_and_predicts(place, trained):
     model = place / "model"
     assert "120 examples" in trained.stdout
     results = json.loads((model / "results" / "eval_results_dev.json").read_text())
-    best = results["checkpoints"][0]
+    best = results["result"]
     assert best["f1"] > 45
     assert best["NoAns_f1"] > 50 and best["HasAns_f1"] > 50
     predictions, n_best, null = (

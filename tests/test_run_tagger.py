@@ -89,7 +89,7 @@ def test_a_small_network_learns_entities(place, trained):
     assert kept["metric"] == "f1"
     assert [one["step"] for one in kept["evaluations"]] == [40, 80]
     results = json.loads((model / "results" / "eval_results_dev.json").read_text())
-    (best,) = results["checkpoints"]
+    best = results["result"]
     assert best["f1"] > 0.8
     kernel = weights(model / "best")["model/tagging_custom/logit/kernel"]
     assert kernel.shape == (16, 5)
@@ -151,7 +151,7 @@ def test_training_on_texts_with_spans(place, tmp_path):
     assert 1 <= len(found) == 40 - int(count) < 10
     assert all(one["text"] and "predicted" in one for one in found)
     results = json.loads((tmp_path / "results" / "eval_results_dev.json").read_text())
-    assert results["checkpoints"][0]["f1"] > 0.5
+    assert results["result"]["f1"] > 0.5
 
 
 def test_bad_input_is_refused_in_one_line(place):

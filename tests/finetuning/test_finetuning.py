@@ -203,7 +203,7 @@ def test_a_run_stops_early_and_its_best_is_kept(place):
     line = "eval custom dev  step {step}  micro_f1 {micro_f1:.4f}".format(**best)
     assert out.count(line) == 1
     kept = place.json("early", "results", "eval_results_dev.json")
-    assert [one["step"] for one in kept["checkpoints"]] == [best["step"]]
+    assert kept["result"]["step"] == best["step"]
     again = place.succeed(
         *("--do_train=True", "--multi_label=True", "--do_predict=True"),
         predict_file=place.path("all.jsonl"),

@@ -95,7 +95,7 @@ def test_task(place, name):
         assert all(f"  {metric} " in line for metric in (*task.metrics, "loss"))
         path = model_dir / "results" / f"eval_results_{split}.json"
         results = json.loads(path.read_text())
-        assert set(results["checkpoints"][0]) == {"step", "loss", *task.metrics}
+        assert set(results["result"]) == {"step", "loss", *task.metrics}
         assert results["rows"] == len(read_rows(task, place / name, split))
     check_predictions(place, task, model_dir)
     if name == "mnli":

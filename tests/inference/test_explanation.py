@@ -106,5 +106,5 @@ def test_outputs_that_are_not_finite_explain_nothing(loaded, monkeypatch):
         return found._replace(values=np.full_like(found.values, np.nan)), counts
 
     monkeypatch.setattr(Predictor, "predict", overflowed)
-    with pytest.raises(UserError, match="outputs of the network are not finite"):
+    with pytest.raises(UserError, match="outputs of the network: found NaN"):
         loaded("classification").explain(("kamat", "sol"))

@@ -111,9 +111,7 @@ def test_outputs_that_are_not_finite_are_no_answers(tmp_path):
             lambda: loaded.factorize("the cat sat"),
             lambda: loaded.vectors("the cat"),
         ):
-            with pytest.raises(
-                UserError, match="outputs of the network are not finite"
-            ):
+            with pytest.raises(UserError, match="outputs of the network: found NaN"):
                 call()
         found = list(loaded.pipe(["the ___ sat", "the cat"], "fill", errors="return"))
-        assert "not finite" in str(found[0]) and "not finite" not in str(found[1])
+        assert "found NaN" in str(found[0]) and "found NaN" not in str(found[1])

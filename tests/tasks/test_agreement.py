@@ -90,7 +90,7 @@ def test_all_ways_to_predict_agree(
 
     # The printed metric is that of the file.
     results = json.loads((place / "eval_results_file_rows.json").read_text())
-    assert results["checkpoints"][0][metric] == pytest.approx(found, abs=1e-12)
+    assert results["result"][metric] == pytest.approx(found, abs=1e-12)
     assert f"  {metric} {found:.4f}" in done.stdout
 
     # Other ways, in batches of their own size.

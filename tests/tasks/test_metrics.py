@@ -165,8 +165,7 @@ def test_an_undefined_metric_is_no_number(tmp_path, caplog):
         results.log_evaluation(task, "dev", 1, result, rows)
     line = "eval cola dev  step 1  auc undefined  accuracy 0.5000  loss 1.0000  "
     assert caplog.messages == [line + "(2 rows)"]
-    found = [dict(step=1, **result)]
-    results.write_evaluation(task, str(tmp_path), "dev", rows, found, None, values, 0.5)
+    results.write_evaluation(task, str(tmp_path), "dev", rows, result, values, 0.5)
     kept = json.loads((tmp_path / "eval_results_dev.json").read_text())
-    assert kept["checkpoints"][0]["auc"] is None and kept["best_step"] is None
+    assert kept["result"]["auc"] is None
     assert "support" in (tmp_path / "eval_table_dev.txt").read_text()

@@ -87,7 +87,7 @@ def best_of(folder):
     """(what was evaluated while training, the step of the best checkpoint)."""
     kept = json.loads((folder / "model" / "evaluations.json").read_text())
     results = folder / "model" / "results" / "eval_results_dev.json"
-    return kept, json.loads(results.read_text())["best_step"]
+    return kept, json.loads(results.read_text())["result"]["step"]
 
 
 def test_a_file_with_a_type_is_enough(registry, tmp_path):

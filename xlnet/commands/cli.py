@@ -33,13 +33,13 @@ _PRESETS = "Presets"  # title of the help of --config
 # Flags of the original implementation that a program accepts, without effect, unless it has a
 # setting of this name.
 UNUSED = tuple(
-    """d_embed gcp_project init_global_vars iterations mask_alpha mask_beta master max_qa_length
-    max_seq_length num_core_per_host num_hosts num_passes num_predict num_proc overwrite_data
-    pass_id predict_batch_size proc_id shuffle_buffer summary_type target_eval_key tpu tpu_job_name
-    tpu_name tpu_zone track_mean use_tpu""".split()
+    """d_embed eval_all_ckpt gcp_project init_global_vars iterations mask_alpha mask_beta master
+    max_qa_length max_seq_length num_core_per_host num_hosts num_passes num_predict num_proc
+    overwrite_data pass_id predict_batch_size proc_id shuffle_buffer summary_type target_eval_key
+    tpu tpu_job_name tpu_name tpu_zone track_mean use_tpu""".split()
 )
 # Those of `UNUSED` that are switches: a value is optional.
-_SWITCHES = ("track_mean", "init_global_vars", "use_tpu")
+_SWITCHES = ("eval_all_ckpt", "track_mean", "init_global_vars", "use_tpu")
 _NO_EFFECT = "no effect"  # the help of unused flags, by which they are found again
 _CONFIG = (  # the help of --config
     "JSON file of settings, names without dashes, or the name of a preset, if any (configs/); "

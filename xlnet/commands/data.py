@@ -83,8 +83,7 @@ def print_summary(summary: "preparation.Summary") -> None:
         print(f"left out, {reason}: {count}")
     print(
         f"streams {made.num_streams} x {made.windows_per_stream} sequences of {made.seq_len} "
-        f"tokens ({made.num_passes} passes), {made.dropped} tokens dropped from the ends of parts "
-        "in each pass"
+        f"tokens ({made.num_passes} passes), {made.dropped} tokens dropped in each pass"
     )
     print(f"records: {summary.directory}")
 
@@ -134,16 +133,7 @@ def merge(settings: RecordsSettings) -> None:
     """
     from xlnet.corpus import preparation
 
-    summary = preparation.merge(settings.input)
-    print_summary(summary)
-    # All streams are read up to the length of the shortest one.
-    merged = summary.manifest
-    kept = merged.num_streams * merged.windows_per_stream  # sequences
-    left_out = sum(stream["windows"] for stream in merged.streams) - kept
-    percent = 100 * left_out / (kept + left_out)
-    print(
-        f"{left_out} sequences left out to make streams equal, {percent:.1f} % of all"
-    )
+    print_summary(preparation.merge(settings.input))
 
 
 @cli.program(RecordsSettings)

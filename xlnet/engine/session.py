@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
@@ -167,12 +166,3 @@ def in_parallel(
             running.append((batch, future))
         for batch, outputs in running:
             yield batch, outputs.result()
-
-
-def require_finite(values: np.ndarray) -> None:
-    """Raises UserError if outputs of the network are not finite numbers: a label or text that is
-    chosen by them would look like a valid prediction."""
-    if not np.isfinite(values).all():
-        raise errors.UserError(
-            "the outputs of the network are not finite numbers; if precision is fp16, give fp32"
-        )

@@ -115,37 +115,21 @@ class Evaluator:
             self._threshold = best.get(_CHOSEN, self._threshold)
 
     def evaluate(self) -> None:
-        """Logs the task's metrics for each file of `eval_split` and each checkpoint to evaluate;
-        for each file, writes them to `eval_results_<split>.json`, and logs and writes a table of
-        the labels."""
-        task, settings = self._task, self._settings
+        """Logs the task's metrics for each file of `eval_split`, and a table of the labels; writes
+        both to `eval_results_<split>.json` and `eval_table_<split>.txt`."""
+        settings = self._settings
         # A model in a directory that is read-only is evaluated, too, without files.
         writes = settings.predict_dir or files.is_writable(settings.model_dir)
-        best_step, best_prefix = self._best()
-        prefixes = {best_step: best_prefix}  # by step
-        if settings.eval_all_ckpt:
-            # The one in best/ may not be among these, as only the last checkpoints are kept.
-            prefixes.update(checkpoint.all_prefixes(settings.model_dir))
+        step, prefix = self._best()
         for split, rows in self._data.rows_to_evaluate().items():
-            checkpoints = []  # results with their steps, the oldest checkpoint first
-            values = []  # the predictions of each of these checkpoints
-            for step, prefix in sorted(prefixes.items()):
-                result, predictions = self._evaluate_split(split, rows, step, prefix)
-                checkpoints.append(dict(step=step, **result))
-                values.append(predictions.values)
-            best = best_checkpoint.best_evaluation(
-                checkpoints, task.metrics[0], task.lower_is_better
-            )
-            # The table shows the best checkpoint; if none is better than others, the newest.
-            shown = checkpoints.index(best) if best else -1
+            result, predictions = self._evaluate_split(split, rows, step, prefix)
             results.write_evaluation(
-                task,
+                self._task,
                 self._directory if writes else None,
                 self._name_of(split),
                 rows,
-                checkpoints,
-                best,
-                values[shown],
+                dict(step=step, **result),
+                predictions.values,
                 self._threshold,
             )
 

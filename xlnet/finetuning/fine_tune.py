@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 from collections.abc import Collection
 
 from xlnet.engine import loop
 from xlnet.engine.best_checkpoint import BestCheckpoint
 from xlnet.finetuning.evaluate import Evaluator
-from xlnet.finetuning.resolve import make_records, resolve, training_run
+from xlnet.finetuning.resolve import resolve, training_run
 from xlnet.settings.finetuning import FineTuningSettings, SpanSettings
 from xlnet.settings.network import NetworkSettings
 from xlnet.settings.training import DeviceSettings, OptimizationSettings
 from xlnet.support import errors
 from xlnet.tasks import known
+
+_log = logging.getLogger(__name__)
 
 
 def fine_tune(
@@ -24,7 +27,7 @@ def fine_tune(
     device: DeviceSettings,
     given: Collection[str],
 ) -> None:
-    """Makes records, trains, evaluates and predicts, as the settings say.
+    """Trains, evaluates and predicts, as the settings say.
 
     Args:
       settings: what to do, for which task, with which files, in which model directory.
@@ -46,10 +49,11 @@ def fine_tune(
         if settings.evaluates_predict_file and not resumes:
             settings = dataclasses.replace(settings, dev_file=settings.predict_file)
             given = {*given, "dev_file"}
-        if settings.do_prepro and not settings.do_train:  # which makes records, too
-            make_records(settings)
-            if not settings.does_run:
-                return
+        if settings.do_prepro and not settings.does_run:
+            _log.info(
+                "note: do_prepro alone does nothing: a training makes its records"
+            )
+            return
     run = resolve(settings, network, optimization, device, given)
     # From here on the settings are those of the run, with what its directory says.
     settings, task, data = run.model.tuned.settings, run.model.tuned.task, run.data

@@ -13,8 +13,6 @@ import os
 from collections.abc import Collection
 from typing import Any
 
-from xlnet.corpus import record_files
-from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.engine import best_checkpoint, checkpoint, devices
 from xlnet.finetuning.data import TaskData, note_repeated_texts
 from xlnet.finetuning.model import TaskModel
@@ -23,7 +21,7 @@ from xlnet.finetuning.verdict import default_rate
 from xlnet.runs import run_document, task_settings
 from xlnet.runs.task_settings import AnySettings, FineTunedTask
 from xlnet.settings.fields import HelpGroup
-from xlnet.settings.finetuning import FineTuningSettings, SpanSettings, TaskSettings
+from xlnet.settings.finetuning import FineTuningSettings, TaskSettings
 from xlnet.settings.network import NetworkSettings, XLNetConfig
 from xlnet.settings.training import BEST, DeviceSettings, OptimizationSettings
 from xlnet.support import files
@@ -84,29 +82,6 @@ def resolve(
     )
     check_run(run)
     return run
-
-
-def make_records(settings: SpanSettings) -> None:
-    """Writes the records of the train file to `output_dir`, for `--do_prepro` of the original. A
-    training with this `output_dir` uses them."""
-    task_settings.require(settings, "spiece_model_file", "output_dir")
-    if not settings.train_file:
-        task_settings.require(settings, "data_dir")
-    check_directories(settings)
-    tokenizer = Tokenizer(
-        settings.spiece_model_file, settings.uncased, settings.keep_accents
-    )
-    check_columns(settings)
-    # A model is not needed. If there is one, the task is that which it was trained for.
-    trained = None
-    if settings.model_dir:
-        trained = task_settings.finetuned_document(settings.model_dir)
-    tuned = FineTunedTask(task_settings.task_of_run(settings, trained), settings)
-    data = TaskData(tuned, tokenizer)
-    rows = data.rows_to_train()
-    path = data.records(rows)
-    count = len(record_files.EqualRecords(path))
-    _log.info("train: %d rows, %d records: %s", len(rows), count, path)
 
 
 # ---- a training

@@ -17,12 +17,11 @@ from xlnet.engine.session import (
     RestoredSession,
     Subgraph,
     Tensors,
-    require_finite,
 )
 from xlnet.model import parameters
 from xlnet.model.incremental import incremental_network
 from xlnet.runs.model_files import LoadedModel
-from xlnet.support.errors import wrong
+from xlnet.support.errors import require_finite, wrong
 
 _EMPTY = np.iinfo(np.int64).max  # the position of a slot without a token
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from xlnet.corpus.offsets import align
 from xlnet.corpus.tokenizer import is_unspaced
-from xlnet.engine.session import require_finite
 from xlnet.inference.method import (
     Computed,
     Method,
@@ -26,7 +25,7 @@ from xlnet.inference.method import (
     require_list,
 )
 from xlnet.inference.settings import PredictSettings, from_keywords
-from xlnet.support.errors import wrong
+from xlnet.support.errors import require_finite, wrong
 from xlnet.tasks import encoding, ranking
 from xlnet.tasks.fields import InlineExample, Ranked, Row
 from xlnet.tasks.tagging.sentences import find_words

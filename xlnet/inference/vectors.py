@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from xlnet.engine.session import require_finite
 from xlnet.inference.method import (
     Computed,
     Method,
@@ -20,7 +19,7 @@ from xlnet.inference.method import (
 )
 from xlnet.model import modeling, parameters
 from xlnet.model.ops import Tensors
-from xlnet.support.errors import wrong
+from xlnet.support.errors import require_finite, wrong
 from xlnet.tasks import encoding
 from xlnet.tasks.encoding import IDS, Padding, batches_by_length
 

@@ -186,12 +186,6 @@ class TaskSettings(
     eval_split: str = setting(
         "dev", "split to evaluate on: dev, test, train, dev_matched, ..."
     )
-    eval_all_ckpt: bool = setting(
-        False,
-        "evaluate every checkpoint in model_dir, of which --max_save=0 keeps all",
-        HelpGroup.ORIGINAL,
-        belongs_to=None,
-    )
     metric: Optional[str] = setting(
         None,
         "metrics besides those of the task, comma-separated; the first chooses the best "
@@ -282,7 +276,7 @@ class TaskSettings(
 
     @property
     def does_run(self) -> bool:
-        """Whether the run does more than make records."""
+        """Whether there is something to do."""
         return self.do_train or self.do_eval or self.do_predict
 
     @property
@@ -449,7 +443,10 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model
         help="file to predict; without dev_file, do_eval and eval_steps evaluate on it, too",
     )
     do_prepro: bool = setting(
-        False, "make the records of the files", HelpGroup.TASK, belongs_to=None
+        False,
+        "alone: does nothing, as a training makes its records",
+        HelpGroup.ORIGINAL,
+        belongs_to=None,
     )
     model_dir: str = same_as(TaskSettings, "model_dir", default="")
     # The columns of tables.
@@ -533,18 +530,16 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model
     @property
     def evaluates_predict_file(self) -> bool:
         """Whether `predict_file` is the `dev_file`, too, as in the original program."""
-        reads_dev_file = self.do_eval or self.do_train or self.do_prepro
+        reads_dev_file = self.do_eval or self.do_train
         is_file = self.predict_file not in (None, "-")  # "-" is the standard input
         return reads_dev_file and is_file and not self.dev_file
 
     def check(self) -> None:
-        if self.does_run or not self.do_prepro:
-            super().check()
-            if not self.model_dir:
-                raise wrong("model_dir", "none", "it, unless --do_prepro is alone")
-        else:
-            # Only records are made. `TaskSettings.check` would require flags of a run.
-            Settings.check(self)
+        if self.do_prepro and not self.does_run:
+            return
+        super().check()
+        if not self.model_dir:
+            raise wrong("model_dir", "none", "it, unless --do_prepro is alone")
         # `room` is for the paragraph [tokens]. A longer stride than that would skip parts of it.
         room = self.max_seq_length - self.max_query_length - QUESTION_SPECIAL_TOKENS
         if room < 1:

@@ -49,6 +49,16 @@ def wrong(where: str, found: object, expected: str, flag: str = "") -> UserError
     return UserError(f"{where}: found {found}, expected {expected}{remedy}")
 
 
+def require_finite(values: Any) -> None:
+    """Raises UserError if an array of outputs of the network has NaN or infinity: a label or text
+    that is chosen by them would look like a valid prediction."""
+    import numpy as np  # help and errors do without it
+
+    if not np.isfinite(values).all():
+        where, found = "outputs of the network", "NaN or infinity"
+        raise wrong(where, found, "finite numbers", "--precision=fp32")
+
+
 def escape_control_characters(text: str, kept: str = "") -> str:
     """A text that is safe for a terminal: characters that are not printable, except those in
     `kept`, are escaped as Python does. Errors quote files, whose bytes must not control the

@@ -39,7 +39,7 @@ from typing import Any
 import numpy as np
 
 from xlnet.corpus.record_files import Feature
-from xlnet.support.errors import wrong
+from xlnet.support.errors import require_finite, wrong
 from xlnet.tasks import encoding, metrics
 from xlnet.tasks.fields import Choice, Label, Labels, Names, Row
 from xlnet.tasks.files.forms import (
@@ -235,7 +235,9 @@ class Task(TableReader):
           outputs: those of `outputs` for all m records, a dict of arrays [m, ...].
           num_records: int [n], the number of records of each row.
         """
-        return finite(self, mean_over_records(outputs["values"], num_records))
+        values = mean_over_records(outputs["values"], num_records)
+        require_finite(values)
+        return values
 
     def named_outputs(self, outputs: dict, threshold: float) -> dict:
         """The outputs of an exported model by readable names: a dict of tensors [B, ...].
@@ -393,17 +395,6 @@ class Task(TableReader):
 
 
 # ---- for the methods of all types
-
-
-def finite(task: Task, values: np.ndarray) -> np.ndarray:
-    """Returns `values`, the predictions of n rows, [n, ...]; UserError if one is NaN or
-    infinite."""
-    is_finite = np.isfinite(values).reshape(len(values), -1)  # [n, numbers of a row]
-    bad = np.count_nonzero(~is_finite.all(axis=1))
-    if bad:
-        found = f"{bad} of {len(values)} predictions that are not finite numbers"
-        raise wrong(f"task {task.name}", found, "numbers", "--precision=fp32")
-    return values
 
 
 def mean_over_records(values: np.ndarray, num_records: np.ndarray) -> np.ndarray:

@@ -112,33 +112,25 @@ def write_evaluation(
     directory: str | None,
     split: str,
     rows: Sequence[Row],
-    checkpoints: Sequence[dict],
-    best: dict | None,
+    result: dict,
     values: Any,
     threshold: float,
 ) -> None:
     """Writes `eval_results_<split>.json`, and `eval_table_<split>.txt` if the task type has a table
-    of the labels; logs the table, if it is short, and the best of several checkpoints.
+    of the labels; logs the table, if it is short.
 
     Args:
       task: the task.
       directory: of the files; None: none are written.
       split: the split, or a name that its files have instead.
       rows: those evaluated.
-      checkpoints: the results of the checkpoints, dicts as `score` returns them, each with the
-        `step` of its checkpoint.
-      best: the best of these results; None: none is better than others.
-      values: those of the `Predictions` of the best checkpoint, or without a best one of the
-        newest.
+      result: of a checkpoint, a dict as `score` returns it, with the `step` of the checkpoint.
+      values: those of the `Predictions` of the checkpoint.
       threshold: as for `Task.decide`.
     """
     table = task.label_table(values, task.gold(rows), threshold)
     if table and len(task.labels) <= LABELS_SHOWN:
         _log.info("%s", table)
-    if len(checkpoints) > 1 and best:
-        name, step = task.metrics[0], best["step"]
-        value = metric_text(best[name])
-        _log.info("best %s %s  step %d  %s %s", task.name, split, step, name, value)
     if not directory:
         return
     document = {
@@ -146,8 +138,7 @@ def write_evaluation(
         "split": split,
         "rows": len(rows),
         "constant_answer": constant_answer(task, rows, threshold),
-        "best_step": best["step"] if best else None,
-        "checkpoints": checkpoints,
+        "result": result,
     }
     if task.has_threshold:
         document["predict_threshold"] = threshold

@@ -14,8 +14,8 @@ from scipy import special
 from xlnet.corpus.offsets import align, piece_span
 from xlnet.corpus.record_files import Feature
 from xlnet.settings.finetuning import QUESTION_SPECIAL_TOKENS
-from xlnet.support.errors import wrong
-from xlnet.tasks import contract, encoding
+from xlnet.support.errors import require_finite, wrong
+from xlnet.tasks import encoding
 from xlnet.tasks.contract import LossOptions, Task
 from xlnet.tasks.fields import Answer, Row, Span
 from xlnet.tasks.files import forms
@@ -361,7 +361,8 @@ class Spans(Task):
         of_questions = np.split(spans, first_span[1:])
         null_scores = outputs["null_score"].astype(np.float64)
         lowest = np.minimum.reduceat(null_scores, first_window)
-        null_probabilities = contract.finite(self, special.expit(lowest))
+        null_probabilities = special.expit(lowest)
+        require_finite(null_probabilities)
         joined = []
         # The spans of all windows of a question compete by the sum of both log probabilities, each
         # normalized over its own window, as in the original.

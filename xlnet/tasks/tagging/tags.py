@@ -20,8 +20,8 @@ import numpy as np
 
 from xlnet.corpus.record_files import Feature
 from xlnet.corpus.tokenizer import is_unspaced
-from xlnet.support.errors import wrong
-from xlnet.tasks import contract, encoding
+from xlnet.support.errors import require_finite, wrong
+from xlnet.tasks import encoding
 from xlnet.tasks.contract import LossOptions, Task, softmax_loss
 from xlnet.tasks.fields import Entity, InlineExample, Row, Tagged
 from xlnet.tasks.files.forms import Records, declared_form
@@ -256,8 +256,7 @@ class Tagging(Task):
             is_tagged = ids >= 0
             predictions.append(Tags(ids[is_tagged], probabilities[is_tagged]))
         # Tags of logits that are not finite look like others. Their probabilities do not.
-        sums = np.array([tags.probabilities.sum() for tags in predictions])
-        contract.finite(self, sums)
+        require_finite([tags.probabilities.sum() for tags in predictions])
         return predictions
 
     def named_outputs(self, outputs: dict, threshold: float) -> dict:
