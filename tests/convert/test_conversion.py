@@ -300,6 +300,7 @@ def test_a_text_vector_without_a_projection(folder, tmp_path):
     assert config["summary_activation"] == "" and config["summary_use_proj"] is False
 
 
+@pytest.mark.slow
 def test_a_causal_model_comes_back_as_one(causal, tmp_path):
     conversion.to_huggingface(str(causal.folder), str(tmp_path / "theirs"))
     assert stored(tmp_path / "theirs", "config.json")["attn_type"] == "uni"

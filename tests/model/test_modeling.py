@@ -384,7 +384,14 @@ def with_dropout(objective, recompute=True, **how):
     return run_of({}, network, dict(mem_len=8, objective=objective), **how)
 
 
-@pytest.mark.parametrize("objective", ("permutation", "masked", "causal"))
+@pytest.mark.parametrize(
+    "objective",
+    (
+        "permutation",
+        pytest.param("masked", marks=pytest.mark.slow),
+        pytest.param("causal", marks=pytest.mark.slow),
+    ),
+)
 def test_layers_computed_again_have_their_numbers(objective):
     """With the dropout masks of each layer, in losses and in gradients, by which later ones go."""
     plain = losses_of_steps(with_dropout(objective, recompute=False))
@@ -393,6 +400,7 @@ def test_layers_computed_again_have_their_numbers(objective):
     assert len(set(plain)) == 3
 
 
+@pytest.mark.slow
 def test_a_layer_is_computed_again_behind_a_barrier(graph, monkeypatch):
     """Else XLA merges both runs of a layer, and keeps what the first one made."""
     function = tf2.function

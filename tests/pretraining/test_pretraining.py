@@ -46,6 +46,7 @@ def evaluation_of(place, name, **others):
 OWN_MODULE = ROOT / "examples" / "own_pretraining" / "left_to_right.py"
 
 
+@pytest.mark.slow
 def test_an_order_and_an_objective_of_ones_own(place):
     """Trained and evaluated by the flags."""
     # Weights that are large enough for attention to matter before it has learned anything.
