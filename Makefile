@@ -7,7 +7,7 @@ help:        ## show these lines
 setup:       ## make .venv with everything that checks need
 	bash scripts/setup.sh --dev
 
-test:        ## run the quick tests, four minutes
+test:        ## run the quick tests, two minutes
 	bash scripts/run_tests.sh
 
 test-all:    ## run all that a change must pass, half an hour

@@ -1,10 +1,12 @@
 """Rows that are held out as dev stay held out: a hash of their text chooses them."""
 
+import json
 import random
 
 import pytest
 from helpers.tasks import settings, write
 
+from xlnet.settings.finetuning import SpanSettings
 from xlnet.support.errors import UserError
 from xlnet.tasks import known
 from xlnet.tasks.fields import Row
@@ -86,6 +88,15 @@ def test_a_file_of_one_text_is_refused(tmp_path):
     task = known.resolve_task(settings(tmp_path / "one.csv", dev_share=0.5))
     with pytest.raises(UserError, match="two texts, or queries, or more; --dev_file"):
         parsing.read_parts(task, "", "train", True)
+
+
+def test_the_share_of_questions_without_a_dev_file(tmp_path):
+    content = {"data": [{"paragraphs": []}]}
+    (tmp_path / "train.json").write_text(json.dumps(content))
+    train_file = str(tmp_path / "train.json")
+    changes = dict(train_file=train_file, data_dir="")
+    task = known.resolve_task(settings(group=SpanSettings, **changes))
+    assert task.files.dev_share == 0.1
 
 
 @pytest.mark.parametrize("name, share", [("sst-2", 0.05), ("custom", 0.1)])

@@ -102,7 +102,7 @@ FINITE = np.zeros([2, 1])
 )
 def test_predictions_that_are_not_finite_are_refused(task, outputs):
     """Before anything is computed of them, or written."""
-    said = "found NaN or infinity, expected finite numbers; --precision=fp32"
+    said = "found NaN or infinity, expected finite numbers; if precision is fp16"
     with pytest.raises(UserError, match=said):
         task.join(outputs, np.ones(2, int))
 

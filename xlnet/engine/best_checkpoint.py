@@ -25,8 +25,8 @@ class BestCheckpoint:
 
     Args:
       model_dir: the model directory.
-      metric: name of the metric that selects, see `best_evaluation`. If the stored evaluations were
-        selected by another metric, they are dropped, and selection begins again.
+      metric: name of the metric that selects, see `_best_evaluation`. If the stored evaluations
+        were selected by another metric, they are dropped, and selection begins again.
       patience: evaluations without improvement after which training stops; 0: never.
       lower_is_better: whether a lower value of the metric is the better one.
     """
@@ -83,7 +83,7 @@ class BestCheckpoint:
         for evaluation in self.evaluations:
             if evaluation["step"] in prefix_of:
                 candidates.append(evaluation)
-        best = best_evaluation(candidates, self.metric, self._lower_is_better)
+        best = _best_evaluation(candidates, self.metric, self._lower_is_better)
         if best:
             self._export(best, prefix_of[best["step"]])
 
@@ -117,8 +117,8 @@ class BestCheckpoint:
             files.write_json(path, document)
 
     def best(self) -> dict[str, Any] | None:
-        """The best evaluation so far, see `best_evaluation`; None if no metric is finite."""
-        return best_evaluation(self.evaluations, self.metric, self._lower_is_better)
+        """The best evaluation so far, see `_best_evaluation`; None if no metric is finite."""
+        return _best_evaluation(self.evaluations, self.metric, self._lower_is_better)
 
     def is_over(self) -> bool:
         """Whether training is to stop early: since the best evaluation, at least `patience` others
@@ -132,7 +132,7 @@ class BestCheckpoint:
         return sum(step > best["step"] for step in steps) >= self.patience
 
 
-def best_evaluation(
+def _best_evaluation(
     evaluations: Sequence[dict[str, Any]], metric: str, lower_is_better: bool = False
 ) -> dict[str, Any] | None:
     """The evaluation that chooses a checkpoint; None if no metric is a finite number.

@@ -48,7 +48,7 @@ SECONDS_TO_CONNECT_ALL = 120
 
 def find_hosts(num_hosts: int | None) -> tuple[int, int, str]:
     """(number of hosts, index of this one, what named them: "TF_CONFIG" or "SLURM"), as the
-    environment says; what names one host has no meaning.
+    environment says. The last means nothing where there is one host.
 
     TF_CONFIG comes first. Where SLURM names the hosts, TF_CONFIG is set here, as TensorFlow reads
     nothing else. Where there is one host, TF_CONFIG is removed.

@@ -77,7 +77,7 @@ class RestoredSession:
                 ):
                     built = self._strategy.extended.call_for_each_replica(build)
                     of_devices = []
-                    # (inputs, results) of each device
+                    # (inputs, outputs) of each device
                     for tensors in self._strategy.experimental_local_results(built):
                         of_devices.append(Subgraph(self, *tensors))
                     self._restore_new()
@@ -148,7 +148,7 @@ def in_parallel(
 ) -> Iterator[tuple[Arrays, Arrays]]:
     """Yields (batch, all outputs for it) in the order of the batches. The copies of a subgraph,
     those of `RestoredSession.copies`, compute in parallel: one on each device, but two on a CPU
-    that is alone (`Devices.parallel_batches`)."""
+    that is alone and does not train (`Devices.parallel_batches`)."""
     if len(copies) == 1:  # in this thread, so that a server knows whose turn it is
         (copy,) = copies
         for batch in batches:

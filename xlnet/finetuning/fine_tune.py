@@ -43,17 +43,17 @@ def fine_tune(
     """
     known.load_own_types(settings.own_module)
     if isinstance(settings, SpanSettings):
+        if settings.do_prepro and not settings.does_run:
+            _log.info(
+                "note: do_prepro alone does nothing: a training makes its records"
+            )
+            return
         # As in the original program, a file to predict is the dev file, too. A training that
         # resumes on the files of its run, as none are given, has the dev file of these.
         resumes = settings.do_train and not (settings.train_file or settings.data_dir)
         if settings.evaluates_predict_file and not resumes:
             settings = dataclasses.replace(settings, dev_file=settings.predict_file)
             given = {*given, "dev_file"}
-        if settings.do_prepro and not settings.does_run:
-            _log.info(
-                "note: do_prepro alone does nothing: a training makes its records"
-            )
-            return
     run = resolve(settings, network, optimization, device, given)
     # From here on the settings are those of the run, with what its directory says.
     settings, task, data = run.model.tuned.settings, run.model.tuned.task, run.data

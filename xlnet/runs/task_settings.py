@@ -158,9 +158,9 @@ def inherited_settings(
                 (network,), given, of_weights, of_run=False
             )
     # By now, each of these is given, inherited or the path of one of the model's files.
-    require(settings, "task_name", "spiece_model_file", "model_config_path")
+    _require(settings, "task_name", "spiece_model_file", "model_config_path")
     if settings.needs_data_dir:
-        require(settings, "data_dir")
+        _require(settings, "data_dir")
     return settings, network, optimization
 
 
@@ -208,7 +208,7 @@ def _check_directory(settings: TaskSettings) -> None:
     """Raises UserError if the command cannot begin in `model_dir`, which has no fine-tuned model
     (by `finetuned_document`):
 
-    - the directory has weights of pretraining, unless they are converted and it does not train;
+    - the directory has weights of pretraining;
     - it has no weights, and the command does not train;
     - it has no weights, and `init_checkpoint` does not exist, or is not given although the
       directory has released weights.
@@ -217,9 +217,7 @@ def _check_directory(settings: TaskSettings) -> None:
     """
     if run_document.weights_in(settings.model_dir):
         document = run_document.read(settings.model_dir)
-        # Weights without a document are the original implementation's. Those of a document without
-        # a program are converted, perhaps with an output layer to predict.
-        if document and (document.program or settings.do_train):
+        if document:  # weights without one are the original implementation's
             found = f"a pretrained model, by {document.path}"
             expected = "a fine-tuned one; to fine-tune it, give it as init_checkpoint"
             raise wrong("model_dir", found, expected)
@@ -247,7 +245,7 @@ def with_own_files(settings: AnySettings, directory: str) -> AnySettings:
     return dataclasses.replace(settings, **paths)
 
 
-def require(settings: TaskSettings, *names: str) -> None:
+def _require(settings: TaskSettings, *names: str) -> None:
     """Raises MissingFlag if one of the settings `names` is None or ""."""
     for name in names:
         if not getattr(settings, name):
@@ -377,9 +375,9 @@ def check_trained_for(model_dir: str, settings: FineTuningSettings, task: Task) 
             found = "a model of pairs" if had_text_b else "a model of single texts"
             raise wrong(where, found, "the same texts", "--text_b_column")
         return
-    # No document names a task. Without a document, the original implementation may have trained the
-    # task; where the checkpoint has no such output layer, restoring it fails.
-    if settings.do_train or document:
+    # Without a document, the original implementation may have trained the task. Where the
+    # checkpoint has no such output layer, restoring it fails.
+    if settings.do_train:
         found = f"no {RUN_NAME} with a task in {model_dir}, which has checkpoints"
         expected = f"those of {settings.program}"
         raise wrong("model_dir", found, expected, "--init_checkpoint to start from")

@@ -56,7 +56,7 @@ def require_finite(values: Any) -> None:
 
     if not np.isfinite(values).all():
         where, found = "outputs of the network", "NaN or infinity"
-        raise wrong(where, found, "finite numbers", "--precision=fp32")
+        raise wrong(where, found, "finite numbers", "if precision is fp16, fp32")
 
 
 def escape_control_characters(text: str, kept: str = "") -> str:

@@ -284,8 +284,7 @@ class Tagging(Task):
 
     def evaluate(self, values: Any, gold: Any, threshold: float) -> dict:
         """The task's metrics by name: precision, recall and F1 of entities, accuracy of tags.
-        values: the `Tags` of n rows; gold: the rows; threshold: not read, as tags have
-        none."""
+        values: the `Tags` of n rows; gold: the rows; threshold: not read, as tags have none."""
         ratios, _ = self._scores(values, gold, threshold)
         found = dict(zip(("precision", "recall", "f1"), ratios))
         gold_tags = np.concatenate([row.label for row in gold])
