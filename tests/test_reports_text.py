@@ -60,6 +60,19 @@ def test_text_in_another_form_is_refused(tmp_path, name, message):
         assert preparation.make_records(settings).manifest.documents == 60
 
 
+def test_a_vocabulary_is_trained_on_sentences_with_the_trainers_own_mark(tmp_path):
+    """SentencePiece's trainer drops a sentence that has it, and says nothing."""
+    (tmp_path / "text.txt").write_text("qqqzzz ▅ hello world again\n" * 200)
+    path = str(tmp_path / "m.model")
+    command.succeed(
+        "xlnet data vocabulary", input_glob=tmp_path / "text.txt", sp_path=path
+    )
+    import sentencepiece
+
+    model = sentencepiece.SentencePieceProcessor(model_file=path)
+    assert model.unk_id() not in model.encode("qqqzzz hello world again")
+
+
 def test_a_vocabulary_is_trained_on_the_text_alone(tmp_path):
     program, path = "xlnet data vocabulary", str(tmp_path / "m.model")
     text = REPORTS / "records_in_corpora"

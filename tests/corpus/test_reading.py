@@ -77,7 +77,6 @@ def tree(tmp_path, monkeypatch):
     for name in (*names.split(), "sub/._h.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         write(tmp_path / name, "x")
-    os.symlink(".", tmp_path / "sub/circle")
     monkeypatch.chdir(tmp_path)
 
 
@@ -93,11 +92,21 @@ def test_files_are_found_sorted_and_once(tree, patterns, expected):
     assert list(reading.find_files(patterns)) == expected.split()
 
 
-def test_a_link_to_nowhere_and_a_pattern_without_files_are_errors(tree):
+def test_links_to_folders_or_nowhere_and_pipes_are_errors(tree):
     os.symlink("none", "z.txt")
-    with pytest.raises(FileNotFoundError, match="No such file.*z.txt"):
-        reading.find_files("*.txt")
-    for patterns in ("a.txt,y*.txt", "sub/circle/none", " , "):
+    os.mkfifo("pipe.txt")
+    for name in ("z.txt", "pipe.txt"):
+        with pytest.raises(UserError, match=f"found {name}, which is no file"):
+            reading.find_files(name)
+    for target in (".", "deep"):  # a circle, or what is there already
+        os.symlink(target, "sub/linked")
+        with pytest.raises(UserError, match="sub/linked, a linked folder"):
+            reading.find_files("sub")
+        os.remove("sub/linked")
+
+
+def test_a_pattern_without_files_is_an_error(tree):
+    for patterns in ("a.txt,y*.txt", "sub/deep/none", " , "):
         with pytest.raises(UserError, match="^input_glob: found no file that matches"):
             reading.find_files(patterns)
 

@@ -31,6 +31,8 @@ class Table:
         (lambda model: model.vectors("the", layer="x"), "layer"),
         (lambda model: model.vectors("the", pooling=3), "pooling"),
         (lambda model: model.pipe(["the"], "predikt"), "predikt"),
+        (lambda model: model.pipe(["the"], "vectors", threshold=1), "threshold"),
+        (lambda model: model.pipe(["a ___"], "fill", model=1), "model"),
         (lambda model: model.pipe("the", "vectors"), "texts"),
         (lambda model: model.pipe({"text": ["the"]}, "vectors"), "texts"),
         (lambda model: model.pipe(Table(), "vectors"), "texts"),
@@ -52,7 +54,11 @@ def test_a_question_that_is_no_text_is_named(loaded):
 
 
 def test_arrays_are_taken_as_lists(permuted):
+    """And numbers of NumPy as those of Python."""
     model = permuted.loaded
+    asked = dict(max_tokens=np.int64(2), temperature=np.float32(0))
+    given = model.generate("the cat", **asked)
+    assert given == model.generate("the cat", max_tokens=2, temperature=0)
     texts = np.array(["the cat", "on"])
     expected = model.vectors(["the cat", "on"])
     assert np.array_equal(list(model.pipe(texts, verb="vectors")), expected)

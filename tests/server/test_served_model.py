@@ -83,7 +83,7 @@ def test_it_explains_as_the_model_of_xlnet_load(quick_start, model_of, loaded):
     expected = loaded("classification").explain((row["text_a"], row["text_b"]))
     assert_alike(found, expected)
     assert str(error) == "the text is empty"
-    said = "parameters: .* unexpected keyword argument 'step'"
+    said = "parameters: settings: found 'step', expected none"
     with pytest.raises(UserError, match=said):
         model.call("explain", dict(step=3))
     model._model.close()

@@ -142,6 +142,7 @@ def test_a_bad_request_is_told_which_field_is_wrong(server):
         (choices({"text_a": "a", "choices": [["b"]] * 2}), 'choices: found ["b"], exp'),
         ({"instances": ["\u00e9" * 100_001]}, "expected a string of up to 100000 char"),
         ('{"instances": ["\\ud800"]}', "instance 0: text_a: found "),
+        ('{"instances": ["a"], "\\ud800": 1}', "the request: found '\\ud800', exp"),
     ):
         status, answer = ask(server, body=body)
         assert status == 400 and words in answer["error"], answer

@@ -168,11 +168,6 @@ def _end(program_name: str, reason: str | Exception, status: int) -> NoReturn:
     """Ends the process with this exit status, after one line on stderr."""
     text = escape_control_characters(str(reason))
     print(f"{program_name}: {text}", file=sys.stderr, flush=True)
-    # A `UserError.ends_at_once` asks for an exit without clean-up, which would wait for a thread
-    # that is still in TensorFlow.
-    if getattr(reason, "ends_at_once", False):
-        sys.stdout.flush()
-        os._exit(status)
     sys.exit(status)
 
 

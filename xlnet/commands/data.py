@@ -83,7 +83,8 @@ def print_summary(summary: "preparation.Summary") -> None:
         print(f"left out, {reason}: {count}")
     print(
         f"streams {made.num_streams} x {made.windows_per_stream} sequences of {made.seq_len} "
-        f"tokens ({made.num_passes} passes), {made.dropped} tokens dropped in each pass"
+        f"tokens ({made.num_passes} passes), {made.dropped} tokens dropped in each pass and "
+        "direction"
     )
     print(f"records: {summary.directory}")
 

@@ -136,7 +136,8 @@ def read_sentences(
                     sentence.text, settings.uncased, keep_accents=keep_accents
                 )
                 if cleaned:  # the end of a document has no text
-                    yield cleaned
+                    # The trainer drops sentences with this character, its mark of the unknown.
+                    yield cleaned.replace("\u2585", " ")
             advance(size)
 
 

@@ -41,7 +41,7 @@ class Manifest:
     sentences: int
     tokens: int  # corpus tokens, before sequences are cut
     unknown: int  # those of them that are <unk>
-    dropped: int  # those that are in no sequence of a pass
+    dropped: int  # those that are in no sequence of a pass in one direction
     skipped: dict  # numbers of documents left out, by reason
     seed: int
     # Settings and checksums of the input: xlnet data make keeps records that were made from its own

@@ -87,7 +87,11 @@ def find_files(patterns: str) -> dict[str, int]:
         if files.is_remote(pattern):
             matching = files.matching_sizes(pattern)
         else:
-            matching = {path: os.path.getsize(path) for path in _local_files(pattern)}
+            matching = {}
+            for path in _local_files(pattern):
+                if not os.path.isfile(path):  # a pipe or a broken link
+                    raise wrong("input_glob", f"{path}, which is no file", "files")
+                matching[path] = os.path.getsize(path)
         if not matching:
             raise wrong("input_glob", f"no file that matches '{pattern}'", "one")
         sizes.update(matching)
@@ -100,14 +104,18 @@ def _local_files(pattern: str) -> list[str]:
     """The paths of the files of a name, a glob pattern or a directory, as `find_files` says."""
     paths = []
     for match in files.matching(pattern):
-        # A broken link is kept: reading it is an error, while leaving it out would be silent.
         if not os.path.isdir(match):
             paths.append(match)
             continue
-        # `os.walk` follows no links, which may be circles.
         for directory, folders, names in os.walk(match):
             # It goes on to the folders that are left in this list: none that is hidden.
             folders[:] = [folder for folder in folders if folder[0] != "."]
+            # It would leave out those that are links, which may be circles.
+            for folder in folders:
+                linked = os.path.join(directory, folder)
+                if os.path.islink(linked):
+                    expected = "it by its own name, after a comma"
+                    raise wrong("input_glob", f"{linked}, a linked folder", expected)
             for name in names:
                 if name.lower().endswith(_IN_DIRECTORIES) and name[0] != ".":
                     paths.append(os.path.join(directory, name))
@@ -286,7 +294,8 @@ def _from_parquet(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSente
                 for text in batch.column(0).to_pylist():
                     row += 1
                     if not isinstance(text, str):
-                        raise wrong(f"{chunk.path}, row {row}", repr(text), "text")
+                        where, found = f"{chunk.path}, row {row}", f"{text!r:.60}"
+                        raise wrong(where, found, f"text in '{column}'")
                     yield from _document(0, text)  # rows have no offset
 
 

@@ -27,7 +27,7 @@ from tensorflow.python.distribute.cluster_resolver import slurm_cluster_resolver
 from tensorflow.python.eager import context
 
 from xlnet.support import errors
-from xlnet.support.errors import UserError, wrong
+from xlnet.support.errors import wrong
 
 _log = logging.getLogger(__name__)
 
@@ -212,16 +212,6 @@ def connect(own: int) -> tf2.distribute.Strategy:
 # ---- lost hosts
 
 
-class Lost(UserError):
-    """Another host died, was started again, or cannot be reached."""
-
-    # Without clean-up: a thread may still wait for that host in TensorFlow.
-    ends_at_once = True
-
-    def __init__(self, host: str | None):
-        super().__init__(f"lost {host}; start the same command again on all hosts")
-
-
 def missing_host() -> str | None:
     """The first host that does not answer, as "host 1 (node1:2222)"; None if all answer.
 
@@ -266,17 +256,17 @@ class HostMonitor:
             # The wait may have ended meanwhile.
             misses = misses + 1 if host and self.is_waiting else 0
         if not self._ended.is_set():
-            _end_program(Lost(host))
+            _end_program(host)
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Checks within the block, which raises `Lost` if TensorFlow notices first that another
-        host is lost, and a UserError if it has tensors of other shapes."""
+        """Checks within the block; ends the program, too, if TensorFlow notices first that another
+        host is lost. Raises UserError if that has tensors of other shapes."""
         self._thread.start()
         try:
             yield
         except (tf.errors.UnavailableError, tf.errors.AbortedError):
-            raise Lost(missing_host() or "the connection to another host") from None
+            _end_program(missing_host() or "the connection to another host")
         except tf.errors.InvalidArgumentError as error:
             if "collective" not in error.message:
                 raise
@@ -290,9 +280,11 @@ class HostMonitor:
             self._thread.join()
 
 
-def _end_program(error: BaseException) -> None:
-    """Exits with the message of an error, at once and from any thread: without clean-up, which
-    would wait for the thread that is in TensorFlow."""
-    _log.error("%s: %s", os.path.basename(sys.argv[0]), error)
+def _end_program(lost: str | None) -> None:
+    """Exits with the line that a host is lost, at once and from any thread: without clean-up, which
+    would wait for a thread that is in TensorFlow."""
+    name = os.path.basename(sys.argv[0])
+    remedy = "start the same command again on all hosts"
+    _log.error("%s: lost %s; %s", name, lost, remedy)
     sys.stdout.flush()
     os._exit(1)

@@ -76,7 +76,7 @@ class Factorizing(Method):
       settings: those of `FactorizationSettings`.
     """
 
-    def __init__(self, model: RestoredModel, **settings: Any) -> None:
+    def __init__(self, model: RestoredModel, /, **settings: Any) -> None:
         self._settings = from_keywords(FactorizationSettings, settings)
         self._network, self._tokenizer = model.language_model(), model.tokenizer
         self._network.require_queries()
@@ -155,7 +155,7 @@ class Attending(Method):
     """
 
     def __init__(
-        self, model: RestoredModel, layers: Any = (1,), **settings: Any
+        self, model: RestoredModel, /, layers: Any = (1,), **settings: Any
     ) -> None:
         self._settings = from_keywords(AttentionSettings, settings)
         self._network, self._tokenizer = model.language_model(), model.tokenizer

@@ -72,7 +72,7 @@ class Filler(Method):
       settings: those of `FillingSettings`.
     """
 
-    def __init__(self, model: RestoredModel, **settings: Any) -> None:
+    def __init__(self, model: RestoredModel, /, **settings: Any) -> None:
         self._settings = from_keywords(FillingSettings, settings)
         self._model = model
         self._network = model.language_model()

@@ -84,7 +84,7 @@ class Generation(Method):
       settings: those of `GenerationSettings`.
     """
 
-    def __init__(self, model: RestoredModel, **settings: Any) -> None:
+    def __init__(self, model: RestoredModel, /, **settings: Any) -> None:
         self._settings = from_keywords(GenerationSettings, settings)
         self._model, self._tokenizer = model, model.tokenizer
         self._network = model.language_model()

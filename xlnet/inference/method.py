@@ -16,6 +16,7 @@ from xlnet.engine.devices import connect
 from xlnet.engine.session import RestoredSession
 from xlnet.finetuning.model import Predictor, TaskModel
 from xlnet.inference.language_model import LanguageModel
+from xlnet.inference.settings import plain
 from xlnet.runs.model_files import LoadedModel
 from xlnet.runs.task_settings import FineTunedTask
 from xlnet.settings.training import DeviceSettings
@@ -195,11 +196,6 @@ class RestoredModel:
 
 
 # ---- what a method is given: one item or several
-
-
-def plain(values: Any) -> Any:
-    """Arrays of NumPy, and columns of a table of pandas, as lists; anything else as it is."""
-    return values.tolist() if hasattr(values, "tolist") else values
 
 
 def several(values: Any) -> Iterable | None:

@@ -117,7 +117,7 @@ class Model(RestoredModel):
             raise wrong("errors", repr(errors), "raise or return")
         return _results(self.method(verb, **settings), items, errors)
 
-    def method(self, name: str, **settings: Any) -> Method:
+    def method(self, name: str, /, **settings: Any) -> Method:
         """The `Method` of this name, with its settings. UserError for a wrong setting, an unknown
         name, and a name in `VERBS` that is not the verb of the model's task."""
         if name in VERBS:

@@ -25,6 +25,7 @@ from xlnet.inference.method import (
     require_list,
 )
 from xlnet.inference.settings import PredictSettings, from_keywords
+from xlnet.settings.fields import Settings
 from xlnet.support.errors import require_finite, wrong
 from xlnet.tasks import encoding, ranking
 from xlnet.tasks.fields import InlineExample, Ranked, Row
@@ -58,7 +59,7 @@ class Prediction(Method):
     """
 
     def __init__(
-        self, model: RestoredModel, verb: str | None = None, **settings: Any
+        self, model: RestoredModel, verb: str | None = None, /, **settings: Any
     ) -> None:
         self._model = model
         self._tuned = tuned = model.require_tuned(verb)
@@ -195,7 +196,8 @@ class Explanation(NamedTuple):
 class Explaining(Method):
     """Explains texts or pairs, one after the other: an `Explanation` for each."""
 
-    def __init__(self, model: RestoredModel) -> None:
+    def __init__(self, model: RestoredModel, /, **settings: Any) -> None:
+        from_keywords(Settings, settings)  # it has none
         self._model = model
         tuned = model.require_tuned()
         task, self._layout = tuned.task, tuned.layout

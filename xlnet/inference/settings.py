@@ -124,6 +124,15 @@ class PredictSettings(Settings):
     )
 
 
+class VectorSettings(Settings):
+    """Which hidden states of a text are its vector."""
+
+    layer: int = setting(-1, "0: the embeddings; -1: the last layer")
+    pooling: str = setting(
+        "mean", "one vector of all tokens", choices=("mean", "first", "last", "none")
+    )
+
+
 class AttentionSettings(Settings):
     """In which order attention is computed."""
 
@@ -161,10 +170,19 @@ def from_keywords(group: type[Group], values: Mapping[str, Any]) -> Group:
       UserError: an unknown name, or a value of another type or range.
     """
     fields = {field.name: field for field in dataclasses.fields(group)}
-    for name, value in values.items():
+    checked = {}
+    for name, given in values.items():
         if name not in fields:
-            raise wrong("settings", f"'{name!s:.80}'", ", ".join(fields))
+            expected = ", ".join(fields) or "none"
+            raise wrong("settings", f"'{name!s:.80}'", expected)
+        value = checked[name] = plain(given)  # such as a threshold of NumPy
         # None is allowed only where it is the default: there it turns a setting off.
         if value is not None or fields[name].default is not None:
             check_value(fields[name], value, source="")  # an error begins with the name
-    return group(**values)
+    return group(**checked)
+
+
+def plain(value: Any) -> Any:
+    """Numbers and arrays of NumPy, and columns of a table of pandas, as numbers and lists; anything
+    else as it is."""
+    return value.tolist() if hasattr(value, "tolist") else value

@@ -17,13 +17,13 @@ from xlnet.inference.method import (
     pair,
     require_known,
 )
+from xlnet.inference.settings import VectorSettings, from_keywords
 from xlnet.model import modeling, parameters
 from xlnet.model.ops import Tensors
 from xlnet.support.errors import require_finite, wrong
 from xlnet.tasks import encoding
 from xlnet.tasks.encoding import IDS, Padding, batches_by_length
 
-POOLINGS = ("mean", "first", "last", "none")
 _UNLIMITED = 1 << 30  # a memory of this length keeps every position
 
 
@@ -31,23 +31,15 @@ class Vectors(Method):
     """Computes the vector of each text or pair, float32 [D], or [T,D] with pooling "none".
 
     Args:
-      layer, pooling: as of `Model.vectors`.
+      settings: those of `VectorSettings`.
     """
 
-    def __init__(
-        self,
-        model: RestoredModel,
-        layer: int = -1,
-        pooling: str = "mean",
-    ) -> None:
-        if pooling not in POOLINGS:
-            raise wrong("pooling", repr(pooling), f"one of {', '.join(POOLINGS)}")
-        n_layer = model.n_layer
-        is_number = isinstance(layer, (int, np.integer))
-        if not is_number or not -n_layer - 1 <= layer <= n_layer:
-            expected = f"a number from {-n_layer - 1} to {n_layer}"
-            raise wrong("layer", repr(layer), expected)
-        self._model, self._pooling = model, pooling
+    def __init__(self, model: RestoredModel, /, **settings: Any) -> None:
+        asked, n_layer = from_keywords(VectorSettings, settings), model.n_layer
+        layer = asked.layer
+        if not -n_layer - 1 <= layer <= n_layer:
+            raise wrong("layer", layer, f"a number from {-n_layer - 1} to {n_layer}")
+        self._model, self._pooling = model, asked.pooling
         # The name of an output of the subgraph (`_build`): "0" the embeddings, "1" to "n_layer" the
         # layers. A negative number counts from the end.
         self._layer = str(layer % (n_layer + 1))

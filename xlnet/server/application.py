@@ -38,7 +38,7 @@ from xlnet.server import limits
 from xlnet.server.served_model import Answer, Call, Row, ServedModel
 from xlnet.server.turns import Computing
 from xlnet.support import files
-from xlnet.support.errors import UserError, wrong
+from xlnet.support.errors import UserError, escape_control_characters, wrong
 
 PAGE = pathlib.Path(__file__).parent / "page"
 _HEADERS = [  # of every response
@@ -135,6 +135,8 @@ class Application:
         if status in (404, 405):  # says which method and path are not there
             line = f"{request.method} {request.url.path[:200]}: {line}"
         self._errors.labels(status).inc()
+        # It may quote half a surrogate, which is no text.
+        line = escape_control_characters(line)
         return JSONResponse({"error": line}, status, headers)
 
     # ---- the state

@@ -174,7 +174,7 @@ class ServedModel:
             return Call(
                 signature, parameters, self._model.method(method_name, **parameters)
             )
-        except (UserError, TypeError) as e:  # TypeError: an unknown name
+        except UserError as e:
             raise UserError(f"parameters: {e}") from None
 
     def rows(self, call: Call, instances: Sequence[Any]) -> list[Row]:

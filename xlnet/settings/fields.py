@@ -177,7 +177,7 @@ def check_limits(field: "dataclasses.Field[Any]", value: Any, where: str) -> Non
     for name, words, is_within in _BOUNDS:
         bound = limits[name]
         if bound is not None:
-            in_words.append(f"{words} {bound:g}")
+            in_words.append(f"{words} {bound:.12g}")
             is_within_all = is_within_all and is_within(value, bound)
     if not is_within_all:
         raise wrong(where, repr(value), " and ".join(in_words))

@@ -11,12 +11,10 @@ from typing import Any
 class UserError(ValueError):
     """Bad input: one line that names the file, flag or row, what was found and what was expected.
 
-    Entry points print it without a traceback and exit with `status`. If `ends_at_once`, they exit
-    without clean-up: a thread may still be in TensorFlow, which aborts a program that cleans up.
+    Entry points print it without a traceback and exit with `status`.
     """
 
     status = 1
-    ends_at_once = False
 
 
 class MissingFlag(UserError):
