@@ -106,7 +106,7 @@ class RestoredModel:
       most_tokens: tokens that go through the network together, at most, but at least one text;
         None: any number.
       verb: the method that predicts, such as "classify"; None for a pretrained model.
-      published: the task's `task.Published`, such as what is replaced in texts; empty for a
+      published: the task's `fields.Published`, such as what is replaced in texts; empty for a
         pretrained model.
       session: a `RestoredSession` with its weights.
     """

@@ -199,8 +199,8 @@ class Model(RestoredModel):
     # ---- what it was trained for
 
     def classify(self, texts: Any, threshold: float | None = None) -> Any:
-        """The label of each text, or pair, with the probabilities of all: `task.Label`, or
-        `task.Labels` of a model for any number of labels.
+        """The label of each text, or pair, with the probabilities of all: `fields.Label`, or
+        `fields.Labels` of a model for any number of labels.
 
         Args:
           threshold: least probability for the second of two labels, or for each of any number; the
@@ -232,7 +232,7 @@ class Model(RestoredModel):
         question: None | str | Sequence[str] = None,
     ) -> Any:
         """The right one of several choices for a text, or for a text and a question on it:
-        `task.Choice`.
+        `fields.Choice`.
 
         Args:
           choices: those of one text; of several texts a list of such lists.
@@ -247,7 +247,7 @@ class Model(RestoredModel):
         return self._call_by_parts("choose", parts)
 
     def rank(self, query: Any, documents: Sequence[Any]) -> Any:
-        """The documents of a query, best first: a list of `task.Ranked`.
+        """The documents of a query, best first: a list of `fields.Ranked`.
 
         Args:
           documents: those of one query; of several queries a list of such lists.
@@ -264,7 +264,7 @@ class Model(RestoredModel):
         context: str | Sequence[str],
         threshold: float | None = None,
     ) -> Any:
-        """The span of a text that answers a question: `task.Answer`.
+        """The span of a text that answers a question: `fields.Answer`.
 
         Args:
           context: one text for all questions, or one for each.
@@ -279,7 +279,7 @@ class Model(RestoredModel):
         return self._call_by_parts("answer", parts, threshold=threshold)
 
     def tag(self, texts: Any) -> Any:
-        """The words of each text with their tags and the entities: `task.Tagged`. A tuple of str
+        """The words of each text with their tags and the entities: `fields.Tagged`. A tuple of str
         is the words of one text.
 
         Examples:
