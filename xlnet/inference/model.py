@@ -13,14 +13,9 @@ import numpy as np
 from xlnet.inference.factorization import Attending, Factorizing
 from xlnet.inference.filling import Filler
 from xlnet.inference.generation import Generation, TextChunk
-from xlnet.inference.method import (
-    Method,
-    RestoredModel,
-    plain,
-    require_list,
-    several,
-)
+from xlnet.inference.method import Method, RestoredModel, require_list, several
 from xlnet.inference.prediction import VERBS, Explaining, Prediction
+from xlnet.inference.settings import plain
 from xlnet.inference.vectors import Vectors
 from xlnet.support.errors import UserError, wrong
 

@@ -21,10 +21,9 @@ from xlnet.inference.method import (
     RestoredModel,
     as_text,
     pair,
-    plain,
     require_list,
 )
-from xlnet.inference.settings import PredictSettings, from_keywords
+from xlnet.inference.settings import PredictSettings, from_keywords, plain
 from xlnet.settings.fields import Settings
 from xlnet.support.errors import require_finite, wrong
 from xlnet.tasks import encoding, ranking
