@@ -86,7 +86,7 @@ def build(work, config, options):
     # Built for a TPU, it runs on the CPU that is here.
     here = run.device if run.device == "tpu" else ops.device_here()
     with mock.patch.object(ops, "device_here", lambda: here):
-        inputs = ops.on_device(inputs)
+        inputs = ops.cast_integers(inputs)
         if run.is_training:
             fetches = training_step(work, config, run, inputs, xla)
         else:

@@ -89,7 +89,7 @@ def pages_of_programs() -> Iterator[str]:
         yield html.escape(" ".join(about.split()))
         if examples:
             yield f"```text\n{textwrap.dedent(examples)}\n```"
-        settings = cli.settings_of(groups)
+        settings = cli.fields_of(groups)
         for group, names in cli.by_help_group(settings).items():
             yield f"### {group} {{#{anchor(command.name)}-{group.lower().replace(' ', '-')}}}"
             for name in names:

@@ -187,7 +187,7 @@ FINETUNE = dict(
 def test_finetuning(place, monkeypatch, prepared, task, line, unused):
     """On a TPU's command line: it runs on what there is, and says so."""
     monkeypatch.setattr(Evaluator, "evaluate", lambda self: print("evaluated"))
-    monkeypatch.setattr(Evaluator, "note_verdict", lambda self, *seen: None)
+    monkeypatch.setattr(Evaluator, "log_verdict", lambda self, *seen: None)
     machine = dict(FINETUNE, task_name=task, data_dir=task, max_seq_length=16)
     machine.update(model_dir="finetuned", train_steps=8)
     done = run(place, monkeypatch, line, **machine)

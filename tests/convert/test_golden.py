@@ -141,7 +141,7 @@ def test_spans_with_beams(graph, converted):
     model = converted("question_answering")
     task = TASKS["squad2"].with_options(start_n_top=3, end_n_top=4)
     with parameters.model_scope():
-        outputs = task.beams(
+        outputs = task.span_scores(
             model.layers("start_logits"),
             tf.constant(model["in/p_mask"]),
             tf.constant(model["in/cls_index"], tf.int32),

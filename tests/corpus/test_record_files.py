@@ -71,7 +71,7 @@ def test_ids_of_any_vocabulary_survive(tmp_path, vocab_size):
     )
     ids = np.random.default_rng(0).integers(5, vocab_size, 4000).astype(np.uint32)
     ids[:2] = [5, vocab_size - 1]
-    reading = sequences.read(ids, 0, vocabulary)
+    reading = sequences.directed(ids, 0, vocabulary)
     begins, drawn = all_segments(reading)
     cell = sequences.Cell(reading, begins, drawn, 0, False)
     found = written(tmp_path, cell, vocabulary, 32, 12)

@@ -65,7 +65,7 @@ def test_punctuation_and_special_tokens_are_words_of_their_own():
     vocabulary = types.SimpleNamespace(is_word_start=starts, stands_alone=alone)
     tokens = make_tokens(ids, np.array([len(ids)]))
     for direction, words in enumerate(([1, 1, 0, 1, 1, 1, 1], [1, 1, 1, 1, 1, 0, 1])):
-        read = sequences.read(tokens, direction, vocabulary)
+        read = sequences.directed(tokens, direction, vocabulary)
         assert read.words.astype(int).tolist() == words
 
 

@@ -107,8 +107,8 @@ def test_the_best_weights_have_the_threshold_that_was_chosen_with_them(tmp_path)
         chosen.add(step, {"score": score, "threshold": threshold}, prefix)
     kept = json.loads((tmp_path / "best" / "run.json").read_text())
     assert kept["task"] == {"kind": "multi_label", "threshold": 0.4}
-    chosen.drop_after(1)
-    chosen.replace_export_after(1)
+    chosen.roll_back_evaluations(1)
+    chosen.roll_back_best(1)
     kept = json.loads((tmp_path / "best" / "run.json").read_text())
     assert kept["task"]["threshold"] == 0.3
 
@@ -125,7 +125,7 @@ def test_ties_go_to_the_lower_loss_then_to_the_earlier(tmp_path):
         assert chosen.best()["step"] == 3
         again = best_checkpoint.BestCheckpoint(str(folder), "score")
         assert again.evaluations == chosen.evaluations
-        again.drop_after(2)
+        again.roll_back_evaluations(2)
         assert again.is_evaluated(2) and not again.is_evaluated(3)
         assert [one["step"] for one in again.evaluations] == [1, 2]
 
@@ -134,10 +134,10 @@ def test_values_that_are_not_finite_choose_nothing(tmp_path):
     chosen = best_checkpoint.BestCheckpoint(str(tmp_path), "score", patience=2)
     chosen.add(1, {"score": float("nan"), "loss": 1.0}, None)
     chosen.add(2, {"score": 0.9, "loss": float("nan")}, None)
-    assert chosen.best() is None and not chosen.is_over()
+    assert chosen.best() is None and not chosen.stops_early()
     for step, score in ((3, 0.5), (4, 0.4), (5, 0.5)):
         chosen.add(step, {"score": score}, None)
-    assert chosen.best()["step"] == 3 and chosen.is_over()
+    assert chosen.best()["step"] == 3 and chosen.stops_early()
 
 
 def test_an_evaluation_that_is_interrupted_is_made_again(tmp_path, monkeypatch):

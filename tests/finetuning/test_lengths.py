@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from xlnet.finetuning.resolve import derived, in_steps
+from xlnet.finetuning.resolve import in_steps, with_defaults
 from xlnet.finetuning.run import MOST_LENGTHS, compiled_multiple
 from xlnet.runs import task_settings
 from xlnet.runs.run_document import RunDocument
@@ -54,13 +54,16 @@ def test_what_follows_from_the_network_and_the_rows(
     """As the table of docs/how_to/finetuning_options.md says."""
     settings, optimization = length_of(tmp_path)
     settings = dataclasses.replace(settings, init_checkpoint=start)
-    settings, optimization = derived(settings, optimization, width, rows, 1)
+    settings, optimization = with_defaults(settings, optimization, width, rows, 1)
     found = (optimization.learning_rate, settings.train_batch_size, settings.epochs)
     assert found == (rate, batch, epochs)
     assert (optimization.train_steps, optimization.warmup_steps) == (steps, warmup)
     # Batches are divided among the replicas.
     settings = dataclasses.replace(settings, train_batch_size=None)
-    assert derived(settings, optimization, width, rows, 6)[0].train_batch_size % 6 == 0
+    assert (
+        with_defaults(settings, optimization, width, rows, 6)[0].train_batch_size % 6
+        == 0
+    )
 
 
 def test_what_is_given_is_taken(tmp_path):
@@ -73,7 +76,7 @@ def test_what_is_given_is_taken(tmp_path):
         save_steps=7,
         log_steps=3,
     )
-    assert derived(settings, optimization, 128, 80, 1) == (settings, given)
+    assert with_defaults(settings, optimization, 128, 80, 1) == (settings, given)
     assert in_steps(settings, 80, 7, can_evaluate=True) == settings
 
 

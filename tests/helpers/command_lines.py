@@ -23,7 +23,7 @@ class Program(NamedTuple):
     @property
     def settings(self):
         """The settings by name, each once, as flags are made of them."""
-        return cli.settings_of(self.groups)
+        return cli.fields_of(self.groups)
 
     @property
     def examples(self):

@@ -51,7 +51,7 @@ def small_text(num_sentences=120, seed=0):
 
 
 def readings(tokens):
-    return [sequences.read(tokens, direction, TOKENIZER) for direction in (0, 1)]
+    return [sequences.directed(tokens, direction, TOKENIZER) for direction in (0, 1)]
 
 
 def all_segments(reading, seed=0, seq_len=SEQ_LEN, reuse_len=REUSE_LEN):

@@ -41,4 +41,4 @@ def write_records(directory, rows, tokenizer, layout, task=TASKS["cola"]):
         output_dir=str(directory),
         max_seq_length=layout.max_seq_length,
     )
-    return TaskData(FineTunedTask(task, of_run), tokenizer).records(rows)
+    return TaskData(FineTunedTask(task, of_run), tokenizer).write_records(rows)

@@ -146,7 +146,7 @@ class Bigrams:
     def read(self, ids, positions, asked, padding):
         return self._table[ids[:, -1]][:, None]
 
-    def keep(self, rows):
+    def select(self, rows):
         pass
 
 

@@ -27,9 +27,9 @@ def test_rows_go_on_from_those_that_were_kept(permuted):
 
     with permuted.model.reading(8) as reading:
         reading.read(start, range(3), [3])
-        reading.keep([0, 0])
+        reading.select([0, 0])
         both = reading.read(np.array([[4], [5]]), [3], [4])
-        reading.keep([1, 1, 0])
+        reading.select([1, 1, 0])
         three = reading.read(np.array([[6], [7], [6]]), [4], [5])
     for row, ids in enumerate(((4,), (5,))):
         np.testing.assert_allclose(both[row], alone(*ids), atol=1e-5)

@@ -193,7 +193,7 @@ def test_the_check_before_a_run_finds_what_differs(on_numpy, monkeypatch):
 
 
 SIZES = kernels_gpu._Sizes(
-    T=512, K=896, R=1408, N=12, H=64, DROPPED=6554, SEES_ITSELF=True, IN_TILE=True
+    T=512, K=896, R=1408, N=12, H=64, DROPPED=6554, SEES_ITSELF=True, HAS_BAND=True
 )
 
 
@@ -206,7 +206,7 @@ def test_programs_compile_for_an_h100(name, in_tile):
     types = (*[half] * 6, single, *[integer] * 6, half, single)
     if name == "backward":
         types += (half, half, single, half, half, half)
-    sizes = SIZES._replace(IN_TILE=in_tile)
+    sizes = SIZES._replace(HAS_BAND=in_tile)
     program, num_parameters = kernels_gpu.compiled(name, types, sizes, (9, 0))
     assert ".target sm_90a" in program["kernel_data"]
     assert "wgmma.mma_async" in program["kernel_data"]

@@ -194,7 +194,7 @@ def test_heads_of_spans(graph, golden, config_name, mode):
     is_training = mode == "train"
     count = None if is_training else 3
     starts = inputs.get("start_positions", tf.zeros([3], tf.int32))
-    outputs = head.beams(nn, inputs["p_mask"], inputs["cls_index"], count, starts)
+    outputs = head.span_scores(nn, inputs["p_mask"], inputs["cls_index"], count, starts)
     fetches, total = {"cls_logits": outputs["cls_logits"]}, None
     if is_training:
         total = tf.reduce_mean(head.loss(nn, outputs, inputs, LossOptions()))

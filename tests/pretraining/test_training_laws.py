@@ -100,5 +100,5 @@ def check_checkpoints(place, decay):
             np.testing.assert_allclose(found, mean, rtol=1e-4, atol=1e-6, err_msg=name)
             assert np.isfinite(found).all()
     prefix = checkpoint.newest(str(place / "whole" / "best"))
-    step = checkpoint.step_named(prefix)
+    step = checkpoint.step_in_name(prefix)
     assert_same(checkpoint.read_weights(prefix), read[step])

@@ -140,7 +140,7 @@ def test_a_document_to_share_has_no_paths(tmp_path):
         d_model=8,
     )
     document = RunDocument(str(tmp_path / "run.json"), "xlnet classify", resolved)
-    shared = run_document.to_share(document)
+    shared = run_document.without_run_settings(document)
     assert shared.resolved == dict(metric="accuracy,own.py:score", d_model=8)
     assert shared.program == "xlnet classify"
 

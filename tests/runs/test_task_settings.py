@@ -238,5 +238,5 @@ def test_a_start_from_other_labels_needs_an_output_layer_for_them(
     ]
     make_model(tmp_path / "init", task_settings.describe_task(settings, before))
     with pytest.raises(UserError, match="cls_scope") if is_refused else nullcontext():
-        task_settings.check_start(settings, now)
+        task_settings.check_initial_labels(settings, now)
     assert caplog.text == ""

@@ -13,7 +13,7 @@ from xlnet.tasks import known
 PRESETS = presets_of("finetune")
 PRESETS.pop("tiny")  # for any task
 GROUPS = (ClassifierSettings, TaggerSettings, SpanSettings)
-FIELDS = cli.settings_of([*GROUPS, NetworkSettings, OptimizationSettings])
+FIELDS = cli.fields_of([*GROUPS, NetworkSettings, OptimizationSettings])
 
 
 def test_presets():

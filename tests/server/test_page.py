@@ -142,7 +142,7 @@ class Model(Echo):
         given = {name: str(value) for name, value in parameters.items()}
         return Call(signature, given, self._model.method())
 
-    def rows(self, call, rows):
+    def check_instances(self, call, rows):
         return rows
 
     def run(self, call, rows):

@@ -49,7 +49,7 @@ def language_model(permuted):
 
 def answers(model, instances, signature=None, **parameters):
     call = model.call(signature or model.default, parameters)
-    found = model.run(call, model.rows(call, instances))
+    found = model.run(call, model.check_instances(call, instances))
     return [each.prediction if isinstance(each, Answer) else each for each in found]
 
 
@@ -122,7 +122,7 @@ def test_tokens_that_the_vocabulary_does_not_know(
         (language_model, "factorize", "the \u6f22 cat", "\u6f22"),
     ):
         call = model.call(signature, {})
-        rows = model.rows(call, [known, unknown])
+        rows = model.check_instances(call, [known, unknown])
         good, bad = model.run(call, rows)
         assert good.unknown_tokens == 1
         assert "expected tokens that are in the vocabulary" in str(bad)
@@ -149,7 +149,7 @@ def test_wrong_parameters_are_named(language_model):
         assert str(raised.value).startswith("parameters: " + said), raised.value
     call = model.call("factorize", {})
     with pytest.raises(UserError, match="^instance 0: text: found .* expected at most"):
-        model.rows(call, [{"text": "the cat " * 40}])
+        model.check_instances(call, [{"text": "the cat " * 40}])
 
 
 def test_all_graphs_are_built_before_the_first_request(permuted):

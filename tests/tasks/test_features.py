@@ -32,7 +32,7 @@ CLASS = (Feature("label_ids", (), "int"),)
 def arrays_of(pair, tokenizer, length, label=0):
     """The arrays of the record of a row."""
     labels, layout = np.array([label]), Layout(length)
-    return encoding.arrays_of([(pair,)], labels, tokenizer, layout)[0]
+    return encoding.encode_pairs([(pair,)], labels, tokenizer, layout)[0]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from xlnet.tasks import contract, results
 from xlnet.tasks.fields import Columns, Row
 from xlnet.tasks.known import TASK_TYPES, TASKS
-from xlnet.tasks.results import constant_answer
+from xlnet.tasks.results import constant_answer_metrics
 from xlnet.tasks.tagging import sentences
 
 TWO = dataclasses.replace(
@@ -71,7 +71,7 @@ def test_several_labels_by_hand():
     found = MULTI.evaluate(values, labels, threshold=0.25)
     assert found["accuracy"] == pytest.approx(2 / 3)
     rows = [Row("", (), label) for label in (("a",), ("b",), ("b",))]
-    assert constant_answer(MULTI, rows, 0.5)["accuracy"] == pytest.approx(2 / 3)
+    assert constant_answer_metrics(MULTI, rows, 0.5)["accuracy"] == pytest.approx(2 / 3)
 
 
 def test_the_second_label_is_the_positive_one():
@@ -149,7 +149,7 @@ def test_what_is_undefined(task, values, labels, without):
 )
 def test_entities(found, true, expected):
     """Undefined where seqeval divides 0 by 0."""
-    spans = [[sentences.spans(tags.split(), "bio2")] for tags in (found, true)]
+    spans = [[sentences.entities_of(tags.split(), "bio2")] for tags in (found, true)]
     assert sentences.scores(*spans)[0] == pytest.approx(expected, nan_ok=True)
     table = sentences.scores(*spans)[1]
     assert "nan" not in (table or "")  # 0, as in seqeval's report

@@ -28,7 +28,7 @@ LEARNED = ("bio2", "bioes", "bmes")
 @pytest.mark.parametrize("name", TAGS)
 def test_the_tags_of_each_scheme_say_the_same(name):
     for scheme in LEARNED:
-        assert sentences.spans(TAGS[name].split(), scheme) == SPANS
+        assert sentences.entities_of(TAGS[name].split(), scheme) == SPANS
         assert sentences.tags_of(SPANS, 8, scheme) == tuple(TAGS[scheme].split())
 
 
@@ -50,14 +50,16 @@ def test_the_tags_of_each_scheme_say_the_same(name):
     ],
 )
 def test_any_sequence_is_read(scheme, tags, spans):
-    assert sentences.spans(tags.split(), scheme) == spans
+    assert sentences.entities_of(tags.split(), scheme) == spans
 
 
 @pytest.mark.parametrize("scheme", LEARNED)
 def test_written_tags_have_the_entities_that_were_read(scheme):
     for tags in itertools.product(sentences.all_tags(["B-X", "B-Y"], scheme), repeat=3):
-        written = sentences.tags_of(sentences.spans(tags, scheme), 3, scheme)
-        assert sentences.spans(written, scheme) == sentences.spans(tags, scheme)
+        written = sentences.tags_of(sentences.entities_of(tags, scheme), 3, scheme)
+        assert sentences.entities_of(written, scheme) == sentences.entities_of(
+            tags, scheme
+        )
         assert set(written) <= set(sentences.all_tags(["B-X", "B-Y"], scheme))
 
 
@@ -66,17 +68,17 @@ def test_written_tags_have_the_entities_that_were_read(scheme):
 )
 def test_what_is_no_tag(tag):
     with pytest.raises(ValueError, match="found tag '.*', expected O, or a prefix"):
-        sentences.spans([tag], "bio2")
+        sentences.entities_of([tag], "bio2")
 
 
 # ---- entities are counted as seqeval and conlleval count them
 
 
 def test_the_table():
-    spans = [[sentences.spans(each.split(), "bio2")] for each in ("O", "O B-X")]
+    spans = [[sentences.entities_of(each.split(), "bio2")] for each in ("O", "O B-X")]
     assert sentences.scores(spans[0], spans[0])[1] is None
     found, true = "B-A B-B B-B", "B-A B-A B-B"
-    spans = [[sentences.spans(each.split(), "bio2")] for each in (found, true)]
+    spans = [[sentences.entities_of(each.split(), "bio2")] for each in (found, true)]
     lines = [line.split() for line in sentences.scores(*spans)[1].split("\n")]
     assert lines[0] == ["precision", "recall", "f1-score", "support"]
     assert ["A", "1.0000", "0.5000", "0.6667", "2"] in lines

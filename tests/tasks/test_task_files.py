@@ -166,7 +166,7 @@ def test_files_elsewhere_are_refused(tmp_path):
     for elsewhere in ("gs://b/x.csv", "none.csv"):
         said = f"^train_file: .*no such file: {elsewhere}"
         with pytest.raises(UserError, match=said):
-            forms.expanded(f"{tmp_path}/a.csv,{elsewhere}", "train_file")
+            forms.expand_paths(f"{tmp_path}/a.csv,{elsewhere}", "train_file")
 
 
 def test_a_packed_file_has_the_form_of_its_name():
@@ -183,9 +183,9 @@ def test_several_files_have_no_commas_in_their_paths(tmp_path):
     for name in ("a.csv", "b,c.csv"):
         write(tmp_path, name, "x")
     path = str(tmp_path / "b,c.csv")
-    assert forms.expanded(path, "train_file") == path
+    assert forms.expand_paths(path, "train_file") == path
     with pytest.raises(UserError, match="^train_file: .*expected paths without commas"):
-        forms.expanded(f"{tmp_path}/*.csv", "train_file")
+        forms.expand_paths(f"{tmp_path}/*.csv", "train_file")
 
 
 def test_rows_that_are_left_out_are_counted_by_their_reason(tmp_path, caplog):

@@ -107,7 +107,7 @@ def command(
     try:
         # Known errors of TensorFlow and of the operating system become a `UserError`.
         with _showing_log() as console, errors.translated_errors():
-            fields = settings_of(groups)
+            fields = fields_of(groups)
             _define(flag_values, fields, unused)
             if {"-h", "-help", "--help", "--helpfull"} & set(sys.argv[1:]):
                 text = _help_text(flag_values, program_name, about, fields)
@@ -208,7 +208,7 @@ def _showing_log() -> Iterator[_Console]:
 # ---- flags
 
 
-def settings_of(groups: Sequence[type]) -> dict[str, dataclasses.Field[Any]]:
+def fields_of(groups: Sequence[type]) -> dict[str, dataclasses.Field[Any]]:
     """The dataclass fields of all groups by name; of a name that two groups share that of the first
     one."""
     fields: dict[str, Any] = {}
@@ -263,8 +263,8 @@ def _define(
 
 
 def _parse(flag_values: flags.FlagValues, fields: Fields, positional: str) -> set[str]:
-    """Gives the flags their values on the command line; returns the names of those that are there.
-    positional: as of `command`."""
+    """Gives the flags their values on the command line; returns the names of the flags that
+    are given. positional: as of `command`."""
     # absl returns the program's name and the arguments that are not flags.
     without_flag = flag_values(sys.argv)[1:]
     present = {name for name in flag_values if flag_values[name].present}
@@ -311,7 +311,7 @@ def _take_preset(
     """
     source = f"config {flag_values.config}"
     # num_streams is a setting of xlnet data make alone, which has the presets of xlnet pretrain.
-    ignored = {"about", "num_streams", *UNUSED, *settings_of(elsewhere)}
+    ignored = {"about", "num_streams", *UNUSED, *fields_of(elsewhere)}
     taken = set()
     for name, value in preset.items():
         if name not in fields:

@@ -76,7 +76,7 @@ def run(settings: VocabularySettings) -> None:
           --vocab_size=8000
     """
     from xlnet.corpus import reading
-    from xlnet.corpus.tokenizer import Tokenizer, describe, description_path
+    from xlnet.corpus.tokenizer import Tokenizer, description_path, write_description
 
     keep_accents = settings.keep_accents
     if keep_accents is None:
@@ -100,7 +100,7 @@ def run(settings: VocabularySettings) -> None:
     # The description <sp_path>.json is written first: a model without one is taken for a released
     # one, whose text is cleaned in another way.
     digest = hashlib.sha256(model).hexdigest()
-    describe(settings.sp_path, digest, settings.uncased, keep_accents)
+    write_description(settings.sp_path, digest, settings.uncased, keep_accents)
     with files.writing(settings.sp_path) as f:
         f.write(model)
     tokenizer = Tokenizer(settings.sp_path)

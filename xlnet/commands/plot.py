@@ -79,7 +79,7 @@ def masks(settings: MaskSettings) -> None:
     sampling = resolve.choose_sampling(
         settings, num_predict, 2 * _MOST_TOKENS, reuse_len=0
     )
-    excerpt = plots.of_text(
+    excerpt = plots.sample_excerpt(
         settings.text, tokenizer, sampling, settings.seed, _MOST_TOKENS
     )
     plots.draw_masks(settings.output, excerpt)

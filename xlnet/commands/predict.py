@@ -152,6 +152,6 @@ def input_paths(patterns: str) -> str:
     Args:
       patterns: "-", or paths and glob patterns with commas between, whose order is kept.
     """
-    from xlnet.tasks.files.forms import expanded
+    from xlnet.tasks.files.forms import expand_paths
 
-    return patterns if patterns == "-" else expanded(patterns, "input")
+    return patterns if patterns == "-" else expand_paths(patterns, "input")

@@ -1,7 +1,7 @@
 """`config.json` of Hugging Face's library: the entries that decide what a model computes.
 
-They are the terms of both conversions: `read` checks theirs, `describe_ours` says in these terms
-what a checkpoint of ours is, and `describe_theirs` turns them into a document as `run.json`.
+Both conversions use them: `checked_entries` checks theirs, `run_document_of` turns them into a
+document as `run.json`, and `entries_of` says in these terms what a checkpoint of ours is.
 "Theirs" and "there" mean that library, "ours" and "here" this one.
 """
 
@@ -146,8 +146,8 @@ def _are_names(labels: Any) -> bool:
 
 
 def architecture(entries: Mapping[str, Any], path: str) -> XLNetConfig:
-    """The architecture that the entries, as of `read`, describe; raises UserError, which names the
-    `config.json` at `path`."""
+    """The architecture that the entries, as of `checked_entries`, describe; raises UserError, which
+    names the `config.json` at `path`."""
     sizes = {name: entries[name] for name in _ARCHITECTURE}
     try:
         sizes["d_head"] = sizes["d_head"] or sizes["d_model"] // sizes["n_head"]
@@ -160,7 +160,7 @@ def architecture(entries: Mapping[str, Any], path: str) -> XLNetConfig:
         raise UserError(f"{path}: {e}") from None
 
 
-def describe_theirs(
+def run_document_of(
     entries: Mapping[str, Any],
     tokenizer: Tokenizer,
     columns: Mapping[str, Any],
@@ -169,7 +169,7 @@ def describe_theirs(
     """The document of their model, as a run here would have written it.
 
     Args:
-      entries: as of `read`.
+      entries: as of `checked_entries`.
       tokenizer: of the model.
       columns: `text_b_column` and `choice_columns` of `ClassifierSettings` for the files to
         predict, as flags give them, or some of these; read for models of `SUMMED_UP` alone.
@@ -231,7 +231,7 @@ def _scheme(tags: Sequence[str]) -> str:
     return sentences.PLAIN
 
 
-def describe_ours(
+def entries_of(
     document: RunDocument, config: XLNetConfig, has_lm: bool
 ) -> dict[str, Any]:
     """The entries for a checkpoint of ours, with `label2id`; raises UserError for a model that that

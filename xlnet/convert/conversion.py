@@ -51,7 +51,7 @@ def from_huggingface(
     config = config_json.architecture(entries, path)
     tokenizer, length = tokenizer_files.read(source, spiece_model_file)
     _check_size(tokenizer, config)
-    document = config_json.describe_theirs(entries, tokenizer, columns, length)
+    document = config_json.run_document_of(entries, tokenizer, columns, length)
     pairs = weights.pairs(entries, config, document.task)
     tensors = weights.read_folder(source)
     variables, left_over = weights.to_ours(tensors, pairs, source)
@@ -95,7 +95,7 @@ def to_huggingface(
         path="", program=None, resolved={}
     )
     has_lm = weights.LM_BIAS in variables
-    entries = config_json.describe_ours(document, config, has_lm)
+    entries = config_json.entries_of(document, config, has_lm)
     pairs = weights.pairs(entries, config, document.task)
     # Fine-tuned models have no mask embedding, and that library expects one.
     no_mask = np.zeros([1, 1, config.d_model], np.float32)

@@ -71,7 +71,7 @@ def _in_pipeline(
             bundles = pipeline | beam.Create(range(num_bundles))
             _ = bundles | description >> beam.Map(_do_bundle, path, num_bundles)
     except Exception as e:
-        raise _in_one_line(e) from e
+        raise _as_user_error(e) from e
     results = []
     for bundle in range(num_bundles):
         # A runner that loses its cluster may end without an error, as Dask's does.
@@ -108,7 +108,7 @@ def _read(path: str) -> Any:
         return pickle.load(f)  # noqa: S301 written by this run
 
 
-def _in_one_line(error: Exception) -> UserError:
+def _as_user_error(error: Exception) -> UserError:
     """The `UserError` of a failed pipeline: that of a worker, or the first line of any other."""
     text = re.sub(r" \[while running .*", "", str(error)).strip()  # Beam adds the step
     if isinstance(error, UserError):

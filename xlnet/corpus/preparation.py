@@ -177,9 +177,9 @@ class RecordsJob:
         return os.path.join(unfinished_folder(self.directory), name)
 
     def tokenize(self, chunk: reading.Chunk) -> dict[str, int]:
-        """Writes the tokens of one chunk to a file unless it exists; returns its counts: by the
-        names of `tokenized.COUNTS`, and by `reading.OTHER_PART` of the documents that
-        `settings.split` leaves out. Counts that are not among them are 0."""
+        """Writes the tokens of one chunk to a file unless it exists; returns counts by name: those
+        of `tokenized.COUNTS`, and `reading.OTHER_PART`, of the documents that `settings.split`
+        leaves out. A count of 0 may be missing."""
         path = self.tokens_path(chunk)
         counts_path = path + ".json"  # written last: it shows that both are complete
         if files.exists(counts_path):

@@ -204,7 +204,7 @@ def read_chunk(
     if form == "parquet":
         sentences = _from_parquet(chunk, settings)
     elif form == "jsonl":
-        sentences = _from_records(chunk, settings)
+        sentences = _from_json_lines(chunk, settings)
     else:
         sentences = _from_text(chunk, settings)
     if settings.split == "all":
@@ -237,7 +237,7 @@ def _from_text(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSentence
     yield _END_OF_DOCUMENT  # the end of the file ends it, too
 
 
-def _from_records(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSentence]:
+def _from_json_lines(chunk: Chunk, settings: InputSettings) -> Iterator[CorpusSentence]:
     """Yields the sentences of a chunk's documents from a file that has a JSON object a line, a
     document each; newlines in its text end sentences, too."""
     for offset, line in _lines(chunk, LONGEST_RECORD):

@@ -190,10 +190,10 @@ def shuffle_documents(tokens: np.ndarray, rng: np.random.Generator) -> np.ndarra
 DirectedTokens = collections.namedtuple("DirectedTokens", "ids sentences words")
 
 
-def read(tokens: np.ndarray, direction: int, tokenizer: Tokenizer) -> DirectedTokens:
-    """Returns the `DirectedTokens` of `tokens`: their ids int32 [T], the positions at which
-    sentences begin, int64 [N], and whether a word begins at each token, bool [T], as they are read
-    in a direction.
+def directed(
+    tokens: np.ndarray, direction: int, tokenizer: Tokenizer
+) -> DirectedTokens:
+    """`tokens` as a stream of this direction reads them: `DirectedTokens`.
 
     Args:
       tokens: uint32 [T]; the bits SENTENCE and DOCUMENT say where sentences and documents begin;
@@ -357,7 +357,7 @@ def cells(
         if direction == BACKWARD:  # counted from the end of the part
             low, high = plan.part_len - high, plan.part_len - low
         tokens = text.read(part_begin + low, part_begin + high)
-        reading = read(tokens, direction, tokenizer)
+        reading = directed(tokens, direction, tokenizer)
         begins = reuse_len * np.arange(end - first)
         # The samples depend on these numbers alone, not on what was sampled before.
         rng = np.random.default_rng([settings.seed, text.number, 1 + stream, cell])

@@ -265,7 +265,7 @@ class Tokenizer:
 
     def save(self, path: str) -> None:
         """Copies the model file to `path`, and writes its description next to it."""
-        describe(path, self.sha256, self.uncased, self.keep_accents)
+        write_description(path, self.sha256, self.uncased, self.keep_accents)
         files.copy(self.path, path)
 
     def id_to_piece(self, id: int) -> str:
@@ -422,7 +422,9 @@ def description_path(path: str) -> str:
     return path + ".json"
 
 
-def describe(path: str, sha256: str, uncased: bool, keep_accents: bool) -> None:
+def write_description(
+    path: str, sha256: str, uncased: bool, keep_accents: bool
+) -> None:
     """Writes the file that says how text is cleaned for the SentencePiece model at `path`, which
     has the checksum `sha256` and is to be written afterwards: without a description it would pass
     for a released one."""

@@ -58,7 +58,7 @@ class BestCheckpoint:
                 values[name] = math.nan if value is None else value
             self.evaluations.append(values)
 
-    def drop_after(self, step: int) -> None:
+    def roll_back_evaluations(self, step: int) -> None:
         """Drops the evaluations after `step`, from which the run resumes."""
         self.evaluations = [one for one in self.evaluations if one["step"] <= step]
 
@@ -66,16 +66,16 @@ class BestCheckpoint:
         """Whether the weights after `step` steps were evaluated."""
         return any(evaluation["step"] == step for evaluation in self.evaluations)
 
-    def replace_export_after(self, step: int) -> None:
+    def roll_back_best(self, step: int) -> None:
         """If `best/` has the weights of a later step than `step`, from which the run resumes,
         replaces them by the best of the evaluated checkpoints that still exist, or removes `best/`
         where none does.
 
-        `drop_after` comes first: it drops the evaluation of these weights, so that nothing says how
-        good they are.
+        `roll_back_evaluations` comes first: it drops the evaluation of these weights, so that
+        nothing says how good they are.
         """
         directory = os.path.join(self._model_dir, BEST)
-        if checkpoint.step_of(directory) <= step:
+        if checkpoint.newest_step(directory) <= step:
             return
         shutil.rmtree(directory)
         prefix_of = dict(checkpoint.all_prefixes(self._model_dir))  # by step
@@ -120,7 +120,7 @@ class BestCheckpoint:
         """The best evaluation so far, see `_best_evaluation`; None if no metric is finite."""
         return _best_evaluation(self.evaluations, self.metric, self._lower_is_better)
 
-    def is_over(self) -> bool:
+    def stops_early(self) -> bool:
         """Whether training is to stop early: since the best evaluation, at least `patience` others
         have followed. With a patience of 0, never."""
         # Example: with patience 2 and the losses 3, 2, 2.5 and 2.1 it is over: the second one is

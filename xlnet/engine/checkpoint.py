@@ -86,16 +86,16 @@ def newest(directory: str) -> str | None:
     return prefixes[-1] if prefixes else None
 
 
-def step_named(prefix: str) -> int:
+def step_in_name(prefix: str) -> int:
     """The step in the name of a checkpoint; 0 of released weights, which have none."""
     last = prefix.rpartition("-")[2]
     return int(last) if last.isdecimal() else 0
 
 
-def step_of(directory: str) -> int:
+def newest_step(directory: str) -> int:
     """The global step of the newest checkpoint of a run, 0 if there is none."""
     prefix = newest(directory)
-    return step_named(prefix) if prefix else 0
+    return step_in_name(prefix) if prefix else 0
 
 
 def write_state_file(directory: str) -> None:

@@ -101,7 +101,7 @@ def fit(
                 _save(run, estimator)
             if evaluates and devices.is_chief:
                 _evaluate(run, selection, evaluator, step)
-            is_over = selection.is_over()
+            is_over = selection.stops_early()
             if is_stopped or (is_over and stop.received > 0):
                 raise Unfinished(
                     f"stopped by {stop.name} at step {step}, saved; run the same command again to "
@@ -120,21 +120,21 @@ def _resume(
     evaluates the newest checkpoint, or the initial weights, if that is due and was not done.
     Returns the step of this checkpoint, 0 without one; None if the training is over."""
     model_dir, last = run.settings.model_dir, run.optimization.train_steps
-    start = checkpoint.step_of(model_dir)
-    # Without a checkpoint also the evaluation of initial weights, which may have been others.
-    selection.drop_after(start or -1)
+    start = checkpoint.newest_step(model_dir)
+    # Without a checkpoint, after -1: that of initial weights goes, too, as they may be others now.
+    selection.roll_back_evaluations(start or -1)
     if run.devices.is_chief:
         files.remove_matching(model_dir, "memory-*.partial-*")  # they may be large
         checkpoint.remove_unfinished(model_dir)
         recurrent_memory.remove_without_checkpoint(model_dir)
-        selection.replace_export_after(start)
+        selection.roll_back_best(start)
         is_due = _is_evaluation_due(run, evaluator, start)
         if is_due and not selection.is_evaluated(start):
             _evaluate(run, selection, evaluator, start)
     if start >= last:
         _log.info("the run in %s has all of its %d steps", model_dir, last)
         return None
-    if selection.is_over():
+    if selection.stops_early():
         _log.info("the run in %s was stopped early, at step %d", model_dir, start)
         return None
     return start

@@ -260,8 +260,9 @@ class HostMonitor:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Checks within the block; ends the program, too, if TensorFlow notices first that another
-        host is lost. Raises UserError if that has tensors of other shapes."""
+        """Checks the hosts while the block runs; ends the program, too, if TensorFlow is the first
+        to notice a lost host. Raises UserError if the tensors of the hosts differ in shape, as
+        where they were started with different commands."""
         self._thread.start()
         try:
             yield

@@ -209,9 +209,9 @@ class AdamW(tf.train.Optimizer):
     pass the same gradients: those of the global batch, reduced and clipped.
 
     Args:
-      settings: `weight_decay` (see `decays`), `adam_epsilon`, `ema_decay`, `lr_layer_decay_rate`;
-        `legacy_optimizer`: the rules of the original implementation, which with weight decay has
-        no bias correction.
+      settings: `weight_decay` (see `has_weight_decay`), `adam_epsilon`, `ema_decay`,
+        `lr_layer_decay_rate`; `legacy_optimizer`: the rules of the original implementation, which
+        with weight decay has no bias correction.
       rate: the learning rate of the step, float32 scalar.
       updates_before: scalar, number of updates before this one, skipped ones not counted.
       n_layer: the number of layers of the network, for `layer_rate_factor`.
@@ -307,7 +307,7 @@ class AdamW(tf.train.Optimizer):
             grad = tf.where(self._is_valid, grad, tf.zeros_like(grad))
         decayed = []
         weight_decay = self._settings.weight_decay
-        if weight_decay and decays(name):
+        if weight_decay and has_weight_decay(name):
             # After the gradient: all reads of the weight in this step are done by then, and the
             # variable changes in place, as nothing holds its old value.
             with tf.control_dependencies([grad]):
@@ -349,7 +349,7 @@ class AdamW(tf.train.Optimizer):
             return average.assign_add(change, read_value=False)
 
 
-def decays(name: str) -> bool:
+def has_weight_decay(name: str) -> bool:
     """Whether weight decay applies to a variable: not to biases, nor to scale and shift of layer
     norms, by the last part of the name.
 

@@ -96,7 +96,7 @@ class Progress:
         is_overflow = not np.isfinite(norm) and values["gradient_scale"] <= 1
         if not np.isfinite(values["loss"]) or is_overflow:
             found = f"{values['loss']} at step {step}, and the gradient norm {norm}"
-            newest = checkpoint.step_of(self._model_dir)
+            newest = checkpoint.newest_step(self._model_dir)
             remedy = (
                 f"the newest checkpoint is of step {newest}; --learning_rate, lower"
             )

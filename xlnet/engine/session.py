@@ -126,14 +126,12 @@ class Subgraph:
           features: arrays by name; those that are not inputs are ignored. An input may be missing
             if these outputs do not depend on it.
         """
-        # Called here; on a server, when its caller has a turn.
-        return self.restored.call_in_turn(lambda: self.compute_at_once(names, features))
+        # At once; on a server, when the caller has a turn.
+        return self.restored.call_in_turn(lambda: self.run_session(names, features))
 
-    def compute_at_once(
-        self, names: Iterable[str], features: Mapping[str, Any]
-    ) -> Arrays:
-        """Runs the session; arguments and result as of `compute`, which calls this when its caller
-        has a turn. Called directly only for what takes hardly any time, as that waits for none."""
+    def run_session(self, names: Iterable[str], features: Mapping[str, Any]) -> Arrays:
+        """Computes without waiting for a turn; arguments and result as of `compute`. Called
+        directly only for what takes hardly any time."""
         wanted = {name: self.outputs[name] for name in names}
         feeds = {}
         for name, tensor in self.inputs.items():

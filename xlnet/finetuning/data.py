@@ -133,9 +133,9 @@ class TaskData:
 
     # -- training: rows to records
 
-    def records(self, rows: Sequence[Row]) -> str:
-        """The path of the TFRecord file with the records of the rows to train on. If there is no
-        such file, writes it, and warns if the vocabulary or the length lose much of the text.
+    def write_records(self, rows: Sequence[Row]) -> str:
+        """Writes the records of the rows to train on to a TFRecord file, unless it exists; returns
+        its path. When it writes, it warns if the vocabulary or the length lose much of the text.
 
         The file is named after its content, `<output_dir>/<task>.train.<hash>.tfrecord`, by default
         in `cache/records` of the model directory.

@@ -74,7 +74,7 @@ class Evaluator:
         # training of a task of several labels in a row chooses it: then `keep_threshold` sets it.
         self._threshold = settings.threshold
         may_choose = settings.do_train and settings.predict_threshold is None
-        has_several = self._task.has_threshold and bool(self._task.label_shape)
+        has_several = self._task.has_threshold and bool(self._task.target_shape)
         self._chooses_threshold = may_choose and has_several
 
     def _best(self) -> tuple[int, str]:
@@ -83,7 +83,7 @@ class Evaluator:
         assert prefix, (
             "without one, `inherited_settings` refuses a run that does not train"
         )
-        return checkpoint.step_named(prefix), prefix
+        return checkpoint.step_in_name(prefix), prefix
 
     # -- evaluation
 
@@ -133,15 +133,15 @@ class Evaluator:
                 self._threshold,
             )
 
-    def note_verdict(self) -> None:
+    def log_verdict(self) -> None:
         """Logs the verdict on the model: by its training, and by the predictions of its best
         checkpoint for the rows of `eval_split`, if these are evaluated."""
         settings, task = self._settings, self._task
-        # The evaluation of the best checkpoint; what follows is that of no rows.
+        # The evaluation of the best checkpoint; as it is here where no rows are evaluated.
         rows: Sequence[Row] = ()
         split, values, result = settings.eval_split, None, {}
         step, prefix = self._best()
-        # What a training evaluates, `eval_steps` says; what another run does, `do_eval`.
+        # A training evaluates by `eval_steps`, any command by `do_eval`.
         if settings.do_eval or settings.eval_steps:
             # Of several files the first.
             part, rows = next(iter(self._data.rows_to_evaluate().items()))
@@ -153,9 +153,7 @@ class Evaluator:
         train_rows: Sequence[Row] = ()
         if settings.do_train:
             train_rows = self._data.rows_of_train_file()
-        while_training = best_checkpoint.BestCheckpoint(
-            settings.model_dir, task.metrics[0]
-        )
+        selection = best_checkpoint.BestCheckpoint(settings.model_dir, task.metrics[0])
         document = finetuned_document(settings.model_dir)
         trained_with = document.resolved if document else {}
         evidence = verdict.Evidence(
@@ -166,7 +164,7 @@ class Evaluator:
             values,
             self._threshold,
             result,
-            while_training.evaluations,
+            selection.evaluations,
             step,
             model_files.read_curve(settings.model_dir),
             trained_with.get("class_weights"),

@@ -84,6 +84,6 @@ def fine_tune(
         if settings.do_eval:
             evaluator.evaluate()
         if settings.do_train or settings.do_eval:
-            evaluator.note_verdict()
+            evaluator.log_verdict()
         if to_predict:
             evaluator.predict(to_predict)

@@ -215,7 +215,7 @@ class Predictor:
                 if advance:
                     advance(int(np.isin(batch["index"], first_records).sum()))
             outputs_of_blocks.append(in_order(of_batches))
-        of_records = joined(outputs_of_blocks)  # [m,...]
+        of_records = concatenated(outputs_of_blocks)  # [m,...]
         num_records, read, total = np.concatenate(counts_of_blocks, axis=1)  # [3,n]
         # A row may have several records; the task's `join` makes one prediction of their outputs.
         loss = mean_over_records(of_records.pop("loss"), num_records)
@@ -226,13 +226,13 @@ class Predictor:
 def in_order(batches: Sequence[Arrays]) -> Arrays:
     """Joins batches, arrays [B,...] by name, to arrays [m,...] by name, in the order of the array
     `index`, int [B], which is left out."""
-    of_all = joined(batches)
+    of_all = concatenated(batches)
     order = np.argsort(of_all.pop("index"), kind="stable")
     return {name: values[order] for name, values in of_all.items()}
 
 
-def joined(parts: Sequence[Arrays]) -> Arrays:
-    """Arrays [m,...] by name, of parts of these by the same names."""
+def concatenated(parts: Sequence[Arrays]) -> Arrays:
+    """Joins parts, dicts of arrays by the same names, along the first axis: [m,...] each."""
     of_all = {}
     for name in parts[0]:
         of_all[name] = np.concatenate([part[name] for part in parts])

@@ -101,7 +101,7 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
     model, data, devices = run.model, run.data, run.devices
     settings, task = model.tuned.settings, model.tuned.task
     rows = data.rows_to_train()
-    settings, optimization = derived(
+    settings, optimization = with_defaults(
         settings,
         run.optimization,
         model.config.d_model,
@@ -114,7 +114,7 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
     # It follows from the steps, which may change.
     if run.optimization.warmup_steps is None:
         del resolved["warmup_steps"]
-    for name, file in task_settings.OWN_FILES.items():
+    for name, file in task_settings.MODEL_FILES.items():
         resolved[name] = os.path.abspath(os.path.join(settings.model_dir, file))
     can_evaluate = data.can_evaluate()
     if not can_evaluate:
@@ -145,7 +145,7 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
         "train": [files.digest_of(path) for path in data.files_read("train")]
     }
     # A finished run trains on no rows, and may evaluate any file.
-    if checkpoint.step_of(settings.model_dir) < optimization.train_steps:
+    if checkpoint.newest_step(settings.model_dir) < optimization.train_steps:
         digests["held_out"] = str(task.files.dev_share)
     document = run_document.RunDocument(
         run_document.path_in(settings.model_dir),
@@ -172,25 +172,25 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
         data=data,
         document=document,
         rows=rows,
-        records=data.records(rows),
+        records=data.write_records(rows),
         class_weights=class_weights,
     )
 
 
-def derived(
+def with_defaults(
     settings: AnySettings,
     optimization: OptimizationSettings,
     width: int,
     num_rows: int,
-    parts: int,
+    batch_multiple: int,
 ) -> tuple[AnySettings, OptimizationSettings]:
-    """The settings of a training, with what follows from the network and the number of rows in
-    place of what is None, not given:
+    """The settings of a training; those that are not given, None, follow from the network and the
+    number of rows:
 
     - learning rate: by the width of the network, see `verdict.default_rate`.
     - batch: 32 as in the published settings, 16 and 8 for files of fewer than 640 and 320 rows, so
       that an epoch has 20 steps or more.
-    - epochs: 3, and so many more for small files that there are 300 steps, at most 20
+    - epochs: 3; for a small file as many as make 300 steps, at most 20
       (https://arxiv.org/abs/2006.04884 and https://arxiv.org/abs/2006.05987: small sets need more
       steps than three epochs have).
     - warm-up: a tenth of the steps, as in these papers.
@@ -200,7 +200,7 @@ def derived(
       optimization: the length of the training, its learning rate and optimizer.
       width: `d_model` of the network.
       num_rows: the number of rows to train on.
-      parts: replicas x micro-batches, of which the batch is a multiple.
+      batch_multiple: replicas x micro-batches, of which the batch is a multiple.
     """
     batch = settings.train_batch_size
     if batch is None:
@@ -210,7 +210,7 @@ def derived(
         if num_rows < 320:
             batch = 8
         # Not more than all rows, and rounded up to a multiple.
-        batch = parts * math.ceil(min(batch, num_rows) / parts)
+        batch = batch_multiple * math.ceil(min(batch, num_rows) / batch_multiple)
     # One of the two lengths may be given: epochs or steps.
     epochs = settings.epochs
     if epochs is None and optimization.train_steps is None:
@@ -344,4 +344,4 @@ def check_run(run: TaskRun) -> None:
         initial = checkpoint.resolve(settings.init_checkpoint)
         checkpoint.check_config(initial, config)
         checkpoint.read_weights(initial)  # raises UserError unless all are finite
-        task_settings.check_start(settings, task)
+        task_settings.check_initial_labels(settings, task)

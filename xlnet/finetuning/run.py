@@ -76,7 +76,9 @@ class FineTuningRun(TaskRun, TrainingRun):
     def model_fn(self, features: Tensors) -> EstimatorSpec:
         """Builds a training step on one replica. features: this replica's part of a batch of
         `batches`, tensors [b,...] by name."""
-        batch = ops.on_device(features)  # integers in the type that suits the device
+        batch = ops.cast_integers(
+            features
+        )  # integers in the type that suits the device
         # The index in the global batch of this replica's first example. All features are [b,...].
         num_examples = batch["is_real_example"].shape.as_list()[0]  # b
         first_row = replica_index() * num_examples
@@ -174,7 +176,7 @@ class FineTuningRun(TaskRun, TrainingRun):
         if task.files.dev_share:
             count = len(data.rows_of_split("dev", need_labels=True)["dev"])
             held_out = f"; {count:,} more of the file held out as dev"
-        labels = "none" if task.label_shape is None else "scores"
+        labels = "none" if task.target_shape is None else "scores"
         if task.labels:
             labels = task.counts_in_words(data.rows_of_train_file())
         epochs = (

@@ -82,7 +82,7 @@ def default_rate(width: int, is_pretrained: bool) -> float:
 def verdict(evidence: Evidence) -> list[str]:
     """The lines of the verdict, at most `MOST_LINES`."""
     if not evidence.rows:  # the loss alone says whether the model learned
-        cause = _of_the_loss(evidence, is_better=False)
+        cause = _loss_problem(evidence, is_better=False)
         fell = "the training loss fell, and no rows were evaluated"
         lines = [cause or fell, _limit(evidence)]
     else:
@@ -98,7 +98,7 @@ def _causes(evidence: Evidence, is_better: bool) -> Iterator[str]:
     whether the metric is better than that of the constant answer, as for the functions below."""
     if not is_better:
         yield _rare_labels(evidence)
-    yield _of_the_loss(evidence, is_better)
+    yield _loss_problem(evidence, is_better)
     yield _overfitted(evidence, is_better)
     yield _never_predicted(evidence)
     if not is_better:
@@ -112,7 +112,7 @@ def _metric(evidence: Evidence) -> tuple[str, bool]:
     """The line of the main metric, and whether this is better than that of the constant answer, at
     95 % confidence."""
     task, rows, name = evidence.task, evidence.rows, evidence.task.metrics[0]
-    constant = results.constant_answer(task, rows, evidence.threshold) or {}
+    constant = results.constant_answer_metrics(task, rows, evidence.threshold) or {}
     reference = constant.get(name, math.nan)  # nan: there is no constant answer
     low, high = _interval(evidence)
     line = f"{evidence.split}: {name} {results.metric_text(evidence.result[name])}"
@@ -167,10 +167,9 @@ def _gold(evidence: Evidence) -> np.ndarray | None:
 # ---- what is wrong: a line, "" if it is not
 
 
-def _of_the_loss(evidence: Evidence, is_better: bool) -> str:
-    """The training diverged; or, while the metric is no better than that of the constant answer,
-    the training loss has hardly moved, or it is not below that of the best prediction that ignores
-    the text."""
+def _loss_problem(evidence: Evidence, is_better: bool) -> str:
+    """The line of what is wrong with the training loss: it diverged; or, unless `is_better`, it has
+    hardly moved, or it is not below that of the constant answer. "": nothing."""
     if not evidence.curve:
         return ""
     # If it diverged, the remedy is a third of the learning rate.
@@ -261,7 +260,7 @@ def _never_predicted(evidence: Evidence) -> str:
     named = f"never predicted: {', '.join(never[:_LABELS_NAMED])}"
     # The threshold is for all labels if a row may have several, or for the second one of two. It
     # may be too high if none of these probabilities reaches it.
-    if task.label_shape:
+    if task.target_shape:
         is_too_high, probabilities, ratio = not predicted.any(), values, gold.mean()
     else:
         is_too_high = len(names) == 2 and never == [names[1]]
@@ -360,4 +359,4 @@ def _labelled(evidence: Evidence) -> np.ndarray | None:
 
 def _indicators(task: Task, labels: np.ndarray) -> np.ndarray:
     """Labels as 0 and 1 [n,L]. labels: of a task of several labels in a row these, else ids [n]."""
-    return labels if task.label_shape else np.eye(len(task.labels))[labels]
+    return labels if task.target_shape else np.eye(len(task.labels))[labels]

@@ -100,7 +100,7 @@ def _write(model: LoadedModel, tuned: FineTunedTask, directory: str) -> list[str
     extra = os.path.join(directory, _EXTRA)
     os.makedirs(extra)
     assert model.document, "a fine-tuned model has the document of its run"
-    shared = run_document.to_share(model.document)
+    shared = run_document.without_run_settings(model.document)
     run_document.write(extra, shared, model.config, model.tokenizer)
     return names
 
@@ -111,11 +111,11 @@ def _write(model: LoadedModel, tuned: FineTunedTask, directory: str) -> list[str
 def _build(loaded: LoadedModel, tuned: FineTunedTask) -> dict[str, Any]:
     """Builds the signatures that a model can have: a `SignatureDef` by name, the most convenient
     one last."""
-    # Of each signature the placeholders that it takes, and the features of records made of them.
+    # By signature: (the placeholders that it takes, the features that the network reads).
     features = placeholders(tuned)
     inputs_and_features = {"ids": (features, features)}
     try:
-        inputs_and_features["text"] = _of_text(loaded, tuned)
+        inputs_and_features["text"] = _text_inputs(loaded, tuned)
     except UserError as e:
         _log.warning("note: no signature text: %s", e)
     model = TaskModel(loaded.config, tuned, loaded.network)
@@ -127,7 +127,7 @@ def _build(loaded: LoadedModel, tuned: FineTunedTask) -> dict[str, Any]:
     return signatures
 
 
-def _of_text(loaded: LoadedModel, tuned: FineTunedTask) -> tuple[Tensors, Tensors]:
+def _text_inputs(loaded: LoadedModel, tuned: FineTunedTask) -> tuple[Tensors, Tensors]:
     """(Placeholders of texts by name, string [N]; the features that the graph makes of them);
     UserError if it cannot make them."""
     # `GraphEncoder` makes features as `Task` does, so not for a type with methods of its own.
@@ -145,7 +145,7 @@ def _of_text(loaded: LoadedModel, tuned: FineTunedTask) -> tuple[Tensors, Tensor
     texts = {}
     for name in tuned.task.texts:
         texts[name] = tf.placeholder(tf.string, [None], name)
-    return texts, encoder.pairs(list(texts.values()))
+    return texts, encoder.features(list(texts.values()))
 
 
 # ---- texts to the features of a record, in the graph
@@ -230,12 +230,11 @@ class GraphEncoder:
         table = tf.ragged.constant(parts, tf.int32, row_splits_dtype=tf.int64)
         return tf.gather(table, ids).merge_dims(1, 2)
 
-    def pairs(self, texts: Sequence[tf.Tensor]) -> Tensors:
-        """Texts, or the first and the second texts of pairs, string [N] each -> the features of N
-        records by name, `encoding.IDS` [N,T], as of `encoding.arrays_of`.
+    def features(self, texts: Sequence[tf.Tensor]) -> Tensors:
+        """The features of N records by name, `encoding.IDS` [N,T], as of `encoding.encode_pairs`.
 
         Args:
-          texts: one tensor, or two of pairs.
+          texts: string [N], the text of each record; or two of these, first and second texts.
         """
         # The first ids of each text, as many as fit with <cls> and a <sep> after each text.
         budget = self._layout.max_seq_length - 1 - len(texts)

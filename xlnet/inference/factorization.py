@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xlnet.corpus.tokenizer import Tokenizer
-from xlnet.inference.generation import best
+from xlnet.inference.generation import largest
 from xlnet.inference.language_model import LanguageModel
 from xlnet.inference.method import (
     Computed,
@@ -93,23 +93,23 @@ class Factorizing(Method):
         # its place in the order.
         rank = np.full(count, -1)
         rank[order[known:]] = np.arange(count - known)
-        read = _read(self._network, ids, rank, self._layers)
+        outputs = _run_network(self._network, ids, rank, self._layers)
 
         # Each position has a query; those of the known tokens are left out of the result.
         is_known = rank < 0
-        log_probabilities = read.log_probabilities  # [T,V]
+        log_probabilities = outputs.log_probabilities  # [T,V]
         of_text = log_probabilities[np.arange(count), ids].astype(float)  # [T]
         likelier = (log_probabilities > of_text[:, None]).sum(axis=1)
         candidates, candidate_log_probabilities = [], []
         for position, of_position in enumerate(log_probabilities):
             num_candidates = 0 if is_known[position] else self._settings.top
-            # Of a vector, `best` returns the indices of its only axis.
-            (candidate_ids,) = best(of_position, num_candidates)
+            # Of a vector, `largest` returns the indices of its only axis.
+            (candidate_ids,) = largest(of_position, num_candidates)
             pieces = [self._tokenizer.id_to_piece(id) for id in candidate_ids]
             candidates.append(pieces)
             candidate_log_probabilities.append(of_position[candidate_ids].tolist())
         # The mean over heads, then over layers: [k,N,T,T] -> [T,T].
-        attention = read.attention["query"].mean(axis=1).mean(axis=0)
+        attention = outputs.attention["query"].mean(axis=1).mean(axis=0)
         result = Factorization(
             pieces=[self._tokenizer.id_to_piece(id) for id in ids],
             order=order.tolist(),
@@ -118,8 +118,8 @@ class Factorizing(Method):
             candidate_log_probabilities=candidate_log_probabilities,
             log_probabilities=np.where(is_known, np.nan, of_text),
             likelier=np.where(is_known, -1, likelier),
-            content_hides=read.masks["content"],
-            query_hides=read.masks["query"] | is_known[:, None],
+            content_hides=outputs.masks["content"],
+            query_hides=outputs.masks["query"] | is_known[:, None],
             query_attention=np.where(is_known[:, None], 0, attention),
         )
         return Computed(result, tokens_read=count, tokens=count)
@@ -180,12 +180,12 @@ class Attending(Method):
             rank[order_of(count, order, self._settings.seed)] = np.arange(count)
             places = rank + 1
         layers = [int(layer) - 1 for layer in self._layers]  # counted from 0
-        read = _read(self._network, ids, rank, layers)
+        outputs = _run_network(self._network, ids, rank, layers)
         result = Attention(
             pieces=[self._tokenizer.id_to_piece(id) for id in ids],
             layers=self._layers,
-            streams=read.attention,
-            hidden=read.masks,
+            streams=outputs.attention,
+            hidden=outputs.masks,
             places=places,
         )
         return Computed(result, tokens_read=count, tokens=count)
@@ -234,7 +234,7 @@ def order_of(count: int, order: str, seed: int) -> np.ndarray:
     return np.array(numbers, int) - 1
 
 
-class _Read(NamedTuple):
+class _Outputs(NamedTuple):
     """What the network computes for a text in a factorization order.
 
     Attributes:
@@ -251,9 +251,9 @@ class _Read(NamedTuple):
     attention: dict[str, np.ndarray]
 
 
-def _read(
+def _run_network(
     network: LanguageModel, ids: Sequence[int], rank: np.ndarray, layers: Sequence[int]
-) -> _Read:
+) -> _Outputs:
     """Reads a text in one pass of the network, in a factorization order.
 
     Args:
@@ -289,4 +289,4 @@ def _read(
     for name, mask in masks.items():
         # Also in a row that sees no column at all, where softmax makes all probabilities alike.
         attention[name][..., mask] = 0
-    return _Read(log_probabilities[0], masks, attention)
+    return _Outputs(log_probabilities[0], masks, attention)

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xlnet.corpus.tokenizer import WORD_START, Tokenizer
-from xlnet.inference.generation import best
+from xlnet.inference.generation import largest
 from xlnet.inference.method import (
     Computed,
     Method,
@@ -135,13 +135,13 @@ class Filler(Method):
                 scores = sums[:, None] + log_probabilities[:, 0]  # [C,V]
                 scores = np.where(is_allowed[index], scores, -np.inf)
                 count = max(self._settings.beams, self._settings.top)
-                beams, chosen = best(scores, count)
+                beams, chosen = largest(scores, count)
                 fillings, sums = fillings[beams], scores[beams, chosen]
                 fillings[:, index] = chosen
                 # The vocabulary may have no piece that fits here.
                 if index == order[-1] or not len(beams):
                     break
-                reading.keep(beams.tolist())
+                reading.select(beams.tolist())
                 ids, positions = fillings[:, [index]], [blank]
         return fillings, sums
 

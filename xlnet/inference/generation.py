@@ -172,7 +172,7 @@ class Generation(Method):
                 parents, next_ids = zip(*next_batch)
                 # If each text continues the row in which it is, nothing is copied.
                 if parents != tuple(range(len(ids))):
-                    reading.keep(parents)
+                    reading.select(parents)
                 ids = np.array(next_ids)[:, None]
                 padding = np.zeros(ids.shape, bool)
                 positions = next_position
@@ -258,7 +258,7 @@ def likeliest(logs: np.ndarray, top_k: int, top_p: float) -> np.ndarray:
 
 
 def sample(
-    logs: np.ndarray, settings: GenerationSettings, seed: int, token: int
+    logs: np.ndarray, settings: GenerationSettings, seed: int, position: int
 ) -> int:
     """The id of a token, sampled by temperature, `top_k` and `top_p` of the settings; the likeliest
     token if the temperature is 0.
@@ -267,7 +267,7 @@ def sample(
       logs: float [V], log probabilities; -inf for tokens that are never chosen.
       settings: how text is generated.
       seed: of the text.
-      token: the number of the token in the text, from 0 on.
+      position: that of the token in the text, from 0 on.
     """
     if not settings.temperature:
         return int(logs.argmax())
@@ -276,16 +276,16 @@ def sample(
     # The token with the largest sum of log probability and Gumbel noise is a sample of the
     # distribution. Its noise depends on the seed and on its place in the text alone: so rounding,
     # which differs between batches, changes the token only where two are equally good.
-    noisy = scaled + np.random.default_rng([seed, token]).gumbel(size=len(scaled))
+    noisy = scaled + np.random.default_rng([seed, position]).gumbel(size=len(scaled))
     if not settings.top_k and settings.top_p == 1:  # all tokens may be sampled
         return int(noisy.argmax())
     allowed = likeliest(scaled, settings.top_k, settings.top_p)
     return int(allowed[noisy[allowed].argmax()])
 
 
-def best(scores: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
-    """The indices of the `count` largest scores of an array of any shape, the largest first; of
-    fewer if others are -inf. Returns an int array for each axis, such as (rows, columns)."""
+def largest(scores: np.ndarray, count: int) -> tuple[np.ndarray, ...]:
+    """The indices of the `count` largest scores of an array of any shape, the largest first;
+    fewer if the others are -inf. Returns an int array for each axis, such as (rows, columns)."""
     # A partition finds the best ones in linear time. Only these are sorted; equal ones by index.
     flat = scores.ravel()
     count = min(count, len(flat))
@@ -325,8 +325,9 @@ class _Search:
           is_last: whether texts end now.
 
         Returns:
-          (the chunk, None in a beam search before its end; for each text that continues (the row of
-          the batch that it continues, the id of its token), none when the search has ended).
+          (chunk, continued). The chunk is None in a beam search before its end. `continued` has
+          (the row of the batch that it continues, the id of its token) for each text that
+          continues; none when the search has ended.
         """
         # The candidates are the texts with one more token, the likeliest ones first. Those among
         # the first `beams` that end are set aside; the search ends once there are `beams` of them.
@@ -343,7 +344,7 @@ class _Search:
         else:
             sums = np.array([text.log_probability for text in before])  # [b]
             scores = sums[:, None] + log_probabilities  # [b,V]
-            numbers, ids = map(np.ndarray.tolist, best(scores, 2 * self._beams))  # int
+            numbers, ids = map(np.ndarray.tolist, largest(scores, 2 * self._beams))
 
         # Add the tokens; divide the texts into those that grow further and those that end.
         growing, continued = [], []

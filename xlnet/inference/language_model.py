@@ -68,7 +68,7 @@ class LanguageModel:
                 "one of objective=permutation, which has a query stream",
             )
 
-    def prepare(self, copies: int) -> None:
+    def build_copies(self, copies: int) -> None:
         """Builds copies of the graph, and calls each once: later up to `copies` texts can be read
         at the same time, and none of them waits for a copy to be built."""
         # All are open at the same time, so that each takes a copy of its own.
@@ -104,13 +104,15 @@ class LanguageModel:
         try:
             reading = Reading(self, subgraph, size)
             if texts > 1:
-                reading.keep([0] * texts)  # the first text, still empty, so many times
+                reading.select(
+                    [0] * texts
+                )  # the first text, still empty, so many times
             yield reading
         finally:
             # This does not wait for a turn: the memory is freed even if nobody waits for the
             # result any more. RuntimeError: the model is closed, so the memory is freed already.
             with suppress(RuntimeError):
-                subgraph.compute_at_once(["clear"], {"size": 1})
+                subgraph.run_session(["clear"], {"size": 1})
             self._free_copies.append(subgraph)
 
 
@@ -156,9 +158,9 @@ class Reading:
           ids: int [B,T].
           positions: of the tokens in the text, [T]; they need not be in order.
           blanks: positions of the P blanks; a causal network fills none and ignores them.
-          masked: bool [T+P,T]: True where one of these tokens, and then a blank, may not see one of
-            these tokens. None: a token of a causal network does not see those on its right; all see
-            all in another one.
+          masked: bool [T+P,T], True where a row, the T tokens and then the P blanks, may not see a
+            column, one of the T tokens. None: a causal network masks the tokens on the right, any
+            other network none.
           padding: bool [B,T], True for tokens that nobody may see. None: there is none.
           layers: numbers of layers from 0 on, whose attention is returned, too. Only for the first
             tokens that are read, which have the first slots.
@@ -202,11 +204,11 @@ class Reading:
             ["log_probabilities", *of_layers],
             {
                 "ids": ids,
-                "asked": len(blanks),
+                "num_blanks": len(blanks),
                 "first_slot": first,
                 "hidden": mask | self._slot_is_padding[:, None],  # [B,T+P,S]
                 "distances": np.where(is_empty, 0, distances),
-                "wanted": range(first_predicting, len(rows)),
+                "predicted_rows": range(first_predicting, len(rows)),
             },
         )
         log_probabilities = outputs["log_probabilities"]
@@ -217,8 +219,8 @@ class Reading:
         attention = [outputs[name][..., :num_tokens] for name in of_layers]
         return log_probabilities, attention
 
-    def keep(self, parents: Sequence[int]) -> None:
-        """Continues with other texts: the new text b has the tokens of the text `parents[b]`, a
-        number below B. A number that occurs twice gives two texts, one that is missing none."""
+    def select(self, parents: Sequence[int]) -> None:
+        """Replaces the texts: the new text b continues a copy of the text `parents[b]`. An index
+        that occurs twice gives two texts; a text whose index is missing is dropped."""
         self._subgraph.compute(["select"], {"parents": parents})
         self._slot_is_padding = self._slot_is_padding[list(parents)]

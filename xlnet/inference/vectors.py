@@ -70,7 +70,9 @@ class Vectors(Method):
         tokenizer, length = self._model.tokenizer, self._layout.max_seq_length
         rows = [(item,) for item in items]
         labels = np.zeros(len(items), np.int32)  # records need some; not used
-        records, _, counts = encoding.arrays_of(rows, labels, tokenizer, self._layout)
+        records, _, counts = encoding.encode_pairs(
+            rows, labels, tokenizer, self._layout
+        )
         self._model.note_cut(counts.is_cut, length)
         computed: list[Any] = [None] * len(items)
         # Batches come in the order of length; their `index` is that of the items.

@@ -59,7 +59,7 @@ N = tl.constexpr(1)
 H = tl.constexpr(1)
 DROPPED = tl.constexpr(0)  # `Dropout.dropped_of_65536`
 SEES_ITSELF = tl.constexpr(True)  # whether query i also sees key K - T + i
-IN_TILE = tl.constexpr(True)  # whether the queries are the complete sequence
+HAS_BAND = tl.constexpr(True)  # whether the queries are the complete sequence
 BLOCK = tl.constexpr(1)  # queries and keys of a block
 
 _LOG2_E = tl.constexpr(1.4426950408889634)  # exp(x) is 2 to the power of x * log2(e)
@@ -103,13 +103,13 @@ class _Queries(NamedTuple):
     cells: where they are in arrays [B,T,N,H]: [BLOCK,H].
     row: where they are in arrays [B,N,T]: [BLOCK].
     q_w: with r_w, divided by sqrt(H), [BLOCK,H].
-    q_r: with r_r, divided by sqrt(H), [BLOCK,H]; unused without IN_TILE.
+    q_r: with r_r, divided by sqrt(H), [BLOCK,H]; unused without HAS_BAND.
     segment_score: added for a key of the same segment, [BLOCK].
     segment, rank: of each query, [BLOCK].
     hash, second_word: arguments of `_kept`.
-    k_r, first: with IN_TILE, the pointer to the keys of the distances, and the index of the
+    k_r, first: with HAS_BAND, the pointer to the keys of the distances, and the index of the
       distance at which the band of key 0 begins.
-    by_distance, row_start: without IN_TILE, the pointer to this head's position scores [T,R], and
+    by_distance, row_start: without HAS_BAND, the pointer to this head's position scores [T,R], and
       the cell in them of each query for key 0, [BLOCK].
     """
 
@@ -131,7 +131,7 @@ class _Queries(NamedTuple):
 
 
 @triton.jit
-def _matrix():
+def _matrix_index():
     """The index of this head of this example in arrays [B,N,...]."""
     head, example = tl.program_id(1), tl.program_id(2)
     return example * N + head
@@ -176,20 +176,20 @@ def _load_queries(
     Args:
       q_w, q_r: [B,T,N,H], q with r_w and with r_r, both divided by sqrt(H).
       k_r: [B,R,N,H], keys of the distances.
-      by_distance: [B,N,T,R], position scores; used only without IN_TILE.
+      by_distance: [B,N,T,R], position scores; used only without HAS_BAND.
       segment_score: float32 [B,N,T], the score of a key of the same segment.
       first_distance_index, query_segment, query_rank: int32 [B,T].
       dropout_keys: int32 [B,2], the bits of two random uint32 of each example.
 
     Returns:
-      The `_Queries`; and with IN_TILE (the queries are the complete sequence) their scores at the
+      The `_Queries`; and with HAS_BAND (the queries are the complete sequence) their scores at the
       first block of distances, `low` for the first block of keys, [BLOCK,BLOCK], else 0.
     """
     block, head, example = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     query = block * BLOCK + tl.arange(0, BLOCK)
     is_query = query < T
     cells = _cells(query, T)
-    row = _matrix() * T + query
+    row = _matrix_index() * T + query
     of_query = example * T + query  # cells in arrays [B,T]
     # Dropout: the two random numbers of the example, and hashes of the queries. The numbers of
     # queries go on from head to head, with `kernels_gpu.MOST_QUERIES` = 65536 for each.
@@ -197,13 +197,13 @@ def _load_queries(
     second_word = tl.load(dropout_keys + 2 * example + 1).to(tl.uint32, bitcast=True)
     query_hash = _mixed((head * 65536 + query).to(tl.uint32) + first_word)
     query_hash = _mixed(query_hash + second_word)
-    if IN_TILE:
+    if HAS_BAND:
         q_r_block = _load_rows(q_r, cells, is_query)
         head_scores, row_start = 0, 0
     else:
         q_r_block = 0
         # 64 bits: all position scores may be more than 2^31 cells.
-        head_scores = by_distance + _matrix().to(tl.int64) * (T * R)
+        head_scores = by_distance + _matrix_index().to(tl.int64) * (T * R)
         row_start = query * R + tl.load(
             first_distance_index + of_query, mask=is_query, other=0
         )
@@ -227,8 +227,8 @@ def _load_queries(
         row_start=row_start,
     )
     low = 0
-    if IN_TILE:
-        low = _by_distance(queries, queries.first)
+    if HAS_BAND:
+        low = _rotated_scores(queries, queries.first)
     return queries, low
 
 
@@ -240,7 +240,7 @@ def _band_index():
 
 
 @triton.jit
-def _by_distance(queries, first):
+def _rotated_scores(queries, first):
     """The queries' scores at the block of distances that begins at index `first`, each row rotated
     so that every score is in the column of its key: [BLOCK,BLOCK]."""
     index = first + tl.arange(0, BLOCK)
@@ -248,7 +248,7 @@ def _by_distance(queries, first):
     is_distance = (index >= 0) & (index < R)
     keys = _load_rows(queries.k_r, _cells(index, R), is_distance)
     scores = tl.dot(queries.q_r, tl.trans(keys)).to(queries.q_r.dtype)
-    # Modulo: a cell takes its score of this block, be it `low` or `high` for the keys.
+    # The index in the band, modulo BLOCK, is the column in this block, be it `low` or `high`.
     return tl.gather(scores, _band_index() % BLOCK, 1)
 
 
@@ -267,7 +267,7 @@ def _scores_of_keys(
     Args:
       queries: the block of queries.
       low: their scores at the first block of the band of distances, [BLOCK,BLOCK]: those that this
-        function returned for the keys before; unused without IN_TILE.
+        function returned for the keys before; unused without HAS_BAND.
       start: the index of the first key of the block.
       k, v: [B,K,N,H].
       key_segment, key_rank: int32 [B,K].
@@ -275,7 +275,7 @@ def _scores_of_keys(
     Returns:
       The masked scores times log2(e), so that their powers of two are their exponentials, float32
       [BLOCK,BLOCK]; the indices of the keys, [BLOCK]; which pairs are of the same segment, bool
-      [BLOCK,BLOCK]; keys and values, [BLOCK,H] each; with IN_TILE the scores at the last block of
+      [BLOCK,BLOCK]; keys and values, [BLOCK,H] each; with HAS_BAND the scores at the last block of
       distances, which are `low` for the next keys.
     """
     key = start + tl.arange(0, BLOCK)
@@ -287,8 +287,8 @@ def _scores_of_keys(
     rank = tl.load(key_rank + of_key, mask=is_key, other=_HIDDEN_RANK)
     segment = tl.load(key_segment + of_key, mask=is_key, other=0)
     high = low
-    if IN_TILE:
-        high = _by_distance(queries, queries.first + BLOCK + start)
+    if HAS_BAND:
+        high = _rotated_scores(queries, queries.first + BLOCK + start)
         position = tl.where(_band_index() < BLOCK, low, high)
     else:
         position = tl.load(
@@ -320,7 +320,7 @@ def forward(
     v,
     # [B,R,N,H]
     k_r,
-    # [B,N,T,R] q_r k_r, for target positions; not read with IN_TILE
+    # [B,N,T,R] q_r k_r, for target positions; not read with HAS_BAND
     by_distance,
     # [B,N,T] float32: the score of a key of the same segment
     segment_score,
@@ -415,7 +415,7 @@ def backward(
     # [B,T,N,H], the gradient of `output`
     d_output,
     # outputs: [B,T,N,H]; float32 [B,N,T]; [B,N,T,K] after dropout; [B,N,T,K]; [B,N,T,R], which is
-    # not written with IN_TILE
+    # not written with HAS_BAND
     d_q_w,
     d_segment_score,
     probabilities,
@@ -441,10 +441,12 @@ def backward(
     # The sum over keys of each probability times its gradient is the output times its gradient.
     expected = tl.sum(d_output_block.to(tl.float32) * output_block.to(tl.float32), 1)
     log_sum_block = tl.load(log_sum + queries.row, mask=is_query, other=float("inf"))
-    matrix = _matrix().to(tl.int64)  # 64 bits: [B,N,T,K] may have more than 2^31 cells
+    matrix = _matrix_index().to(
+        tl.int64
+    )  # 64 bits: [B,N,T,K] may have more than 2^31 cells
     # For target positions: zeros at the distances that no key of the query has. The other distances
     # are written by the loop over the keys.
-    if not IN_TILE:
+    if not HAS_BAND:
         for start in range(0, R, BLOCK):
             index = query[:, None] * R + (start + tl.arange(0, BLOCK))[None, :]
             key = index - queries.row_start[:, None]  # the key at this distance
@@ -488,7 +490,7 @@ def backward(
         square = matrix * (T * K)  # of [B,N,T,K]
         tl.store(probabilities + square + cells, narrow_probability, mask=is_cell)
         tl.store(d_scores + square + cells, narrow, mask=is_cell)
-        if not IN_TILE:
+        if not HAS_BAND:
             cells = queries.row_start[:, None] + key[None, :]
             tl.store(d_by_distance + matrix * (T * R) + cells, narrow, mask=is_cell)
 
@@ -501,7 +503,7 @@ def _gradients_at(d_scores, query, index):
     """The gradients of the scores of queries at distances: of the query `query` at the distance of
     index `index`, two arrays that broadcast, in the shape of both. Zero where that query has no key
     at that distance. d_scores: [B,N,T,K]."""
-    d_scores_head = d_scores + _matrix().to(tl.int64) * (T * K)
+    d_scores_head = d_scores + _matrix_index().to(tl.int64) * (T * K)
     key = index - T + query
     is_cell = (key >= 0) & (key < K) & (query < T)
     return tl.load(d_scores_head + query * K + key, mask=is_cell, other=0.0)

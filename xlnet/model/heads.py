@@ -145,8 +145,8 @@ def lm_loss(
     embedding_table: tf.Tensor,
     precision: str = "fp32",
 ) -> tf.Tensor:
-    """-log p(target | what its vector has seen), of each target: float32 [B,P], in nats. With a
-    factorization order it has seen the tokens before the target, and the memory (paper, section
+    """The cross-entropy of each target, -log p(target | context): float32 [B,P], in nats. With a
+    factorization order the context is the memory and the tokens before the target (paper, section
     2.3). p is a softmax over the vocabulary:
 
         p(x) = exp(e(x) · g + b(x)) / sum over x' of exp(e(x') · g + b(x'))
@@ -266,9 +266,9 @@ class HeadBuilder:
         return layer_norm(inputs, gamma, beta)
 
     @staticmethod
-    def beside_network() -> tf.variable_scope:
-        """The variable scope of an output layer outside of `model/`: in the original checkpoints
-        the names of multiple choice and question answering begin with that of the layer."""
+    def outside_model() -> tf.variable_scope:
+        """A variable scope outside of `model/`: in the original checkpoints the names of the output
+        layers of multiple choice and question answering do not begin with it."""
         # A scope without a name, but with the current one's reuse and seeds (`custom_getter`).
         inner = tf.get_variable_scope()
         return tf.variable_scope(

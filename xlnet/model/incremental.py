@@ -36,14 +36,14 @@ def incremental_network(
     Returns:
       (placeholders, outputs), each by name. The placeholders of a step:
         ids: int32 [B,T], the tokens.
-        asked: int32 scalar, P; not read without `has_queries`.
+        num_blanks: int32 scalar, P; not read without `has_queries`.
         first_slot: int32 scalar; the tokens take slots first_slot to first_slot + T - 1.
         hidden: bool [B or 1,T+P,S], True where a row may not see a slot.
         distances: int32 [T+P,S], how far the slot's token is to the left of the row, from -S+1 to
           S; any number of this range where masked.
-        wanted: int32 [W], the rows to predict.
+        predicted_rows: int32 [W], the rows to predict.
       The outputs of a step:
-        log_probabilities: float32 [B,W,V], for the wanted rows: for a blank, of the token there;
+        log_probabilities: float32 [B,W,V], for these rows: for a blank, of the token there;
           for a token, of the next one. Computing them writes the tokens into their slots.
         attention/i: of layer i float32 [B,N,T+P,S], the attention probabilities.
       And two operations, each with a placeholder:
@@ -53,11 +53,11 @@ def incremental_network(
     net = LayerContext(config, run_config, seed=None)
     inputs = {
         "ids": tf.placeholder(tf.int32, [None, None]),
-        "asked": tf.placeholder(tf.int32, []),
+        "num_blanks": tf.placeholder(tf.int32, []),
         "first_slot": tf.placeholder(tf.int32, []),
         "hidden": tf.placeholder(tf.bool, [None, None, None]),
         "distances": tf.placeholder(tf.int32, [None, None]),
-        "wanted": tf.placeholder(tf.int32, [None]),
+        "predicted_rows": tf.placeholder(tf.int32, [None]),
         "size": tf.placeholder(tf.int32, []),
         "parents": tf.placeholder(tf.int32, [None]),
     }
@@ -66,7 +66,7 @@ def incremental_network(
     empty = tf.zeros([1, config.n_head, inputs["size"], config.d_head], net.dtype)
     with tf.variable_scope("transformer"):
         # `embed` reads only the shape [B,P]: all blanks begin with the same vector.
-        blanks = tf.zeros([tf.shape(inputs["ids"])[0], inputs["asked"]], tf.int32)
+        blanks = tf.zeros([tf.shape(inputs["ids"])[0], inputs["num_blanks"]], tf.int32)
         query = modeling.Query(positions=blanks) if has_queries else None
         table, h, g = modeling.embed(net, inputs["ids"], query)
         # Tokens and queries are rows of one tensor. They differ in their masks, and only keys and
@@ -91,9 +91,11 @@ def incremental_network(
                 net, weights, x, keys, values, distance_keys, inputs
             )
             outputs[f"attention/{layer}"] = probabilities
-        # Only the wanted rows are multiplied by the embedding table, which is large.
-        wanted = tf.cast(tf.gather(x, inputs["wanted"], axis=1), tf.float32)  # [B,W,D]
-    logits = heads.lm_logits(wanted, table, str(run_config.precision))  # [B,W,V]
+        # Only the predicted rows are multiplied by the embedding table, which is large.
+        x = tf.gather(x, inputs["predicted_rows"], axis=1)  # [B,W,D]
+    logits = heads.lm_logits(
+        tf.cast(x, tf.float32), table, str(run_config.precision)
+    )  # [B,W,V]
     outputs["log_probabilities"] = tf.nn.log_softmax(logits)
     outputs["clear"], outputs["select"] = tf.group(*clears), tf.group(*selects)
     return inputs, outputs

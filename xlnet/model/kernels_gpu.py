@@ -135,7 +135,7 @@ def relative_attention(
         H=head_size,
         DROPPED=drops.dropped_of_65536,
         SEES_ITSELF=mask.own_key is not None,
-        IN_TILE=is_sequence,
+        HAS_BAND=is_sequence,
     )
     # The programs have the heads inside: [B,T,N,H].
     vectors = [_swapped_heads(x) for x in (q_w, q_r, k, v, k_r)]
@@ -195,7 +195,7 @@ class _Sizes(NamedTuple):
     H: int
     DROPPED: int  # `Dropout.dropped_of_65536`
     SEES_ITSELF: bool  # whether a query also sees its own key
-    IN_TILE: bool  # whether the queries are the complete sequence
+    HAS_BAND: bool  # whether the queries are the complete sequence
 
 
 def _attend(
@@ -251,7 +251,7 @@ def _attend(
             # For the complete sequence the programs read q_r and k_r, for target positions
             # `by_distance`.
             d_q_r = d_k_r = None
-            if sizes.IN_TILE:
+            if sizes.HAS_BAND:
                 d_by_distance = None
                 (d_q_r,) = run("distance_query_gradient", [d_scores, k_r], of_queries)
                 (d_k_r,) = run("distance_key_gradient", [d_scores, q_r], of_distances)

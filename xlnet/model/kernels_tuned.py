@@ -68,10 +68,10 @@ def form_of(device: str, is_training: bool, d_inner: int) -> Form:
 # ---- elementwise functions, and dropout in them ----
 
 
-def run(
+def run_elementwise(
     form: Form, function: Callable[..., Any], constants: tuple, *tensors: tf.Tensor
 ) -> Any:
-    """`function(*constants, *tensors)`, a tensor or several, computed in the form.
+    """An elementwise `function(*constants, *tensors)`, computed in a `Form`: a tensor or several.
 
     The form "loops": TensorFlow would read and write memory for each operation, and round to
     bfloat16 after it. XLA compiles all operations of the function to one loop over the elements,
@@ -116,9 +116,9 @@ def run(
 def mask_source_of(
     x_shape: Sequence[Any], drops: Dropout, form: Form
 ) -> list[tf.Tensor]:
-    """What `where_kept` takes the dropout mask of a tensor of shape `x_shape` from: [] without
-    dropout; [the mask], for "operations"; else [its seed, `Dropout.first_index`], from which both
-    the forward and the backward pass compute it, so that no tensor of the shape is kept.
+    """The last arguments of `where_kept`, for the dropout mask of a tensor of shape `x_shape`: []
+    without dropout; [the mask], for "operations"; else [its seed, `Dropout.first_index`], from
+    which both the forward and the backward pass compute it, so that no tensor of the shape is kept.
 
     XLA hashes the mask where it is used; Philox's random bits would be computed and stored first,
     which took a sixth of a step on an H100.
@@ -160,9 +160,13 @@ def dropout(form: Form, x: tf.Tensor, drops: Dropout) -> tf.Tensor:
         """x after dropout; and `gradient`, for `tf.custom_gradient`."""
 
         def gradient(dy: tf.Tensor) -> tf.Tensor:
-            return run(form, _scaled_where_kept, constants, dy, *mask_source)
+            return run_elementwise(
+                form, _scaled_where_kept, constants, dy, *mask_source
+            )
 
-        return run(form, _scaled_where_kept, constants, x, *mask_source), gradient
+        return run_elementwise(
+            form, _scaled_where_kept, constants, x, *mask_source
+        ), gradient
 
     return drop(x)
 
@@ -280,7 +284,7 @@ def attend(
         if mask is not None:
             masked_score += mask.bias
         p = tf.cast(_softmax(form, masked_score), v.dtype)  # [B,N,T,K]
-        dropped_out_p = run(form, where_kept, (threshold,), p, *mask_source)
+        dropped_out_p = run_elementwise(form, where_kept, (threshold,), p, *mask_source)
         # The scale of dropout is applied after the matmul, where the tensor is narrower.
         output = tf.matmul(dropped_out_p, v) * scale  # [B,N,T,H]
 
@@ -299,7 +303,7 @@ def attend(
             products = tf.cast(output * dy, tf.float32)  # [B,N,T,H]
             total = tf.reduce_sum(products, axis=-1, keepdims=True)  # [B,N,T,1]
             total = tf.cast(total, p.dtype)
-            dscore, dropped_out_p = run(
+            dscore, dropped_out_p = run_elementwise(
                 form, _score_gradient, (threshold,), p, dp, total, *mask_source
             )  # [B,N,T,K] both
             return dscore, tf.matmul(dropped_out_p, scaled_dy, transpose_a=True)
@@ -396,7 +400,7 @@ def feed_forward(
                 z_again = tf.identity(z)
             scaled_dy = dy * scale
             dvalue = dense_back(scaled_dy, outer_kernel)  # [B,T,F]
-            dz, value = run(
+            dz, value = run_elementwise(
                 form, _activation_gradient, constants, z_again, dvalue, *mask_source
             )
             return (
@@ -407,7 +411,7 @@ def feed_forward(
                 column_sums(dy),
             )
 
-        value = run(form, _activated, constants, z, *mask_source)  # [B,T,F]
+        value = run_elementwise(form, _activated, constants, z, *mask_source)  # [B,T,F]
         # The scale of dropout is applied after the matmul, where the tensor is narrower.
         return dense(value, outer_kernel) * scale + outer_bias, gradient
 

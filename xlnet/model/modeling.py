@@ -70,7 +70,7 @@ def permutation_mask(rank: tf.Tensor, is_target: tf.Tensor) -> Mask:
 
 def with_memory(
     mask: Mask | None,
-    position: tf.Tensor,
+    own_key: tf.Tensor,
     memory_length: Any,
     attn_type: str,
     same_length: bool,
@@ -82,7 +82,7 @@ def with_memory(
 
     Args:
       mask: over the sequence, by ranks or as `masked`; None: all see all.
-      position: int [Q], the index of each position of the sequence among the keys: M + i.
+      own_key: int [Q], the index of each position of the sequence among the keys: M + i.
       memory_length: M.
       attn_type: "bi" or "uni".
       same_length: as in `RunConfig`.
@@ -103,12 +103,12 @@ def with_memory(
     if attn_type == "bi":
         return mask
 
-    position = position[:, None]  # [Q,1]
-    num_keys = memory_length + shape_of(position)[0]
-    key = count_to(num_keys, position.dtype)  # [K]
-    masked = key > position  # [Q,K]
+    own_key = own_key[:, None]  # [Q,1]
+    num_keys = memory_length + shape_of(own_key)[0]
+    key = count_to(num_keys, own_key.dtype)  # [K]
+    masked = key > own_key  # [Q,K]
     if same_length:
-        masked |= key < position - tf.cast(memory_length, position.dtype)
+        masked |= key < own_key - tf.cast(memory_length, own_key.dtype)
     masked = masked[None]  # [1,Q,K]
     if mask is not None:
         masked |= mask.dense()
@@ -512,14 +512,14 @@ def transformer_xl(
         if mask is not None and not isinstance(mask, Mask):
             mask = Mask(masked=mask)
         # In the type of the ids: int64 stays on a GPU, int32 is a TPU's own.
-        position = count_to(length, input_ids.dtype)  # [Q]
-        position += tf.cast(memory_length, input_ids.dtype)
+        own_key = count_to(length, input_ids.dtype)  # [Q]
+        own_key += tf.cast(memory_length, input_ids.dtype)
         mask = with_memory(
-            mask, position, memory_length, attn_type, run_config.same_length
+            mask, own_key, memory_length, attn_type, run_config.same_length
         )
         form = attention_form(run_config, mask, has_segments)
         content_stream, query_stream = streams_of(
-            form, mask, seg_ids, query, position, memory_length
+            form, mask, seg_ids, query, own_key, memory_length
         )
         # A query at a target position reads the scores of all keys, also of those after it, which
         # are masked if `attn_type` is "uni": it needs the distances to both sides in any case.
@@ -534,7 +534,7 @@ def transformer_xl(
         if run_config.device == "tpu":
             # XLA would compute beforehand what each layer makes of these constant tables, and store
             # it in the program, as half of its size.
-            sinusoids = tuple(ops.not_constant(*sinusoids))
+            sinusoids = tuple(ops.optimization_barrier(*sinusoids))
 
         # How a layer enters TensorFlow's graph makes no difference to its numbers.
         run_layer: Callable[..., Any] = functools.partial(layer, config, run_config)
@@ -621,7 +621,7 @@ def streams_of(
     mask: Mask | None,
     seg_ids: tf.Tensor | None,
     query: Query | None,
-    position: tf.Tensor,
+    own_key: tf.Tensor,
     memory_length: Any,
 ) -> tuple[Stream, Stream | None]:
     """The content and the query stream as attention reads them, the latter None without a query.
@@ -632,7 +632,7 @@ def streams_of(
         all.
       seg_ids: int [B,Q]; None: there are no segments.
       query: what the query stream predicts; None: there is no query stream.
-      position: int [Q], the index of each position among the keys: M + i.
+      own_key: int [Q], the index of each position among the keys: M + i.
       memory_length: M.
     """
     key_segments = None
@@ -643,8 +643,8 @@ def streams_of(
     # The content stream: all positions, which see their own token, too.
     content_mask = mask
     if mask is not None:
-        content_mask = mask._replace(own_key=position[None])
-    content_stream = Stream(prepared(form, content_mask), seg_ids, key_segments)
+        content_mask = mask._replace(own_key=own_key[None])
+    content_stream = Stream(mask_for_form(form, content_mask), seg_ids, key_segments)
     if query is None:
         return content_stream, None
 
@@ -654,14 +654,14 @@ def streams_of(
     if positions is not None:
         # The distance from position i to key 0 is d = M + i. Among the R distances it has the index
         # K - d, which is Q - i.
-        length = shape_of(position)[0]
+        length = shape_of(own_key)[0]
         first_distance_index = tf.cast(length, positions.dtype) - positions
         if segments is not None:
             segments = tf.gather(segments, positions, batch_dims=1)  # [B,P]
         if mask is not None:
-            mask = at_positions(mask, positions)
+            mask = mask_at_positions(mask, positions)
     query_stream = Stream(
-        prepared(form, mask),
+        mask_for_form(form, mask),
         segments,
         key_segments,
         first_distance_index,
@@ -670,8 +670,8 @@ def streams_of(
     return content_stream, query_stream
 
 
-def at_positions(mask: Mask, positions: tf.Tensor) -> Mask:
-    """Of a mask for all positions of the sequence, the mask for queries at `positions` int [B,P],
+def mask_at_positions(mask: Mask, positions: tf.Tensor) -> Mask:
+    """The mask for the queries at `positions`, int [B,P], of one for all positions of the sequence,
     in the same form."""
     if mask.masked is None:
         query_rank = tf.gather(mask.query_rank, positions, batch_dims=1)  # [B,P]
@@ -685,7 +685,7 @@ def at_positions(mask: Mask, positions: tf.Tensor) -> Mask:
     return Mask(masked=masked)
 
 
-def prepared(form: str, mask: Mask | None) -> Mask | AdditiveMask | None:
+def mask_for_form(form: str, mask: Mask | None) -> Mask | AdditiveMask | None:
     """The mask as attention of this form reads it in all layers: the fused form by ranks, the
     others as a number for each score."""
     if mask is None or form == "fused":

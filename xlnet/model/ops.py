@@ -58,7 +58,7 @@ def device_here() -> str:
     return "gpu" if tf2.config.get_visible_devices("GPU") else "cpu"
 
 
-def on_device(features: Tensors) -> Tensors:
+def cast_integers(features: Tensors) -> Tensors:
     """The features by name, integers cast to the type of the device; others stay as they are.
 
     int64, as TensorFlow computes int32 on the host, where it is used for shapes, and would copy the
@@ -193,7 +193,7 @@ def merge_heads(x: tf.Tensor) -> tf.Tensor:
 # ---- a function computed again in the backward pass, or built once for all calls ----
 
 
-def not_constant(*tensors: tf.Tensor) -> list[tf.Tensor]:
+def optimization_barrier(*tensors: tf.Tensor) -> list[tf.Tensor]:
     """The same tensors, as outputs of XLA's optimization barrier.
 
     TensorFlow and XLA compute beforehand what follows from constants, and compute once what is
@@ -240,7 +240,7 @@ def recomputed(function: Callable[..., Any], is_compiled: bool, *inputs: Any) ->
             # The inputs are copied in such a way that the second run does not start before the
             # gradients `dys` are there, and is not merged with the first run.
             if is_compiled:
-                copies = not_constant(*tensors, *dys)
+                copies = optimization_barrier(*tensors, *dys)
                 tensors_again = copies[: len(tensors)]
                 output_gradients = copies[len(tensors) :]
             else:

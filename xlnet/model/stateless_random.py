@@ -105,7 +105,7 @@ def hashed(shape: Sequence[Any], seed: tf.Tensor, first_row: Any) -> tf.Tensor:
     """Random uint32 of `shape`.
 
     Each is a hash of the seed, its batch element and its index within that, so that a loop over
-    elements (`kernels_tuned.run`) can compute it, in a sixth of the time of `bits16`.
+    elements (`kernels_tuned.run_elementwise`) can compute it, in a sixth of the time of `bits16`.
 
     Args:
       shape: [B,...] with less than 2^32 numbers in a batch element.

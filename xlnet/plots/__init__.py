@@ -1,1 +1,1 @@
-"""Figures (PNG) of masks, attention and learning curves, and pretraining records as text."""
+"""Figures (PNG) of masks, attention and learning curves."""

@@ -45,14 +45,14 @@ class Excerpt(NamedTuple):
     is_target: np.ndarray  # bool [Q], whether a token is predicted
 
 
-def of_text(
+def sample_excerpt(
     text: str,
     tokenizer: Tokenizer,
     sampling: SamplingSettings,
     seed: int,
     most: int,
 ) -> Excerpt:
-    """An excerpt that is all of a text. Targets and their order are sampled as for a part of a
+    """All pieces of a text as an `Excerpt`. Targets and their order are sampled as for a part of a
     sequence of pretraining.
 
     Args:

@@ -17,7 +17,7 @@ def pretrain(run: PretrainingRun) -> None:
     """
     if run.settings.do_eval:
         assert run.weights, "`resolve` has found some"
-        step = checkpoint.step_named(run.weights)
+        step = checkpoint.step_in_name(run.weights)
         held_out.HeldOut(run).evaluate_step(step, run.weights)
         return
     # Without patience: pretraining does not stop early.

@@ -88,8 +88,8 @@ def resolve(
     if objective.needs_mask_id and tokenizer.mask_id is None:
         raise wrong(tokenizer.path, "no <mask>", "one", f"--objective={objective.name}")
 
-    # Which tokens are predicted. Nothing reads the sampled ones of some objectives: one fits each
-    # sequence.
+    # Which tokens are predicted. Some objectives choose their targets themselves and read no
+    # sampled ones: 1 of these is a number that any sequence can have.
     num_predict = settings.num_predict if objective.samples_targets else 1
     sampling = choose_sampling(
         settings, num_predict, manifest.seq_len, manifest.reuse_len
@@ -204,9 +204,9 @@ class Start(NamedTuple):
 
 
 def start_of(settings: PretrainingSettings) -> Start:
-    """A training with checkpoints in its model_dir resumes. Where a run failed before its first
-    checkpoint there is nothing to resume. An evaluation has the weights of --init_checkpoint, or
-    else those in model_dir."""
+    """What the command starts from. A training resumes if its model_dir has a checkpoint; else it
+    starts from --init_checkpoint or, without one, from random weights. An evaluation has the
+    weights of --init_checkpoint, or else those in model_dir."""
     newest = checkpoint.newest(settings.model_dir)
     if newest and not settings.do_eval:
         return Start(newest, "model_dir", resumes=True)

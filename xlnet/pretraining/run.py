@@ -115,7 +115,7 @@ class PretrainingRun(TrainingRun):
         """
         settings = self.settings
         # Integers get the type that the device computes: int64, but on a TPU int32.
-        features = ops.on_device(features)
+        features = ops.cast_integers(features)
         special_ids = [self.tokenizer.sep_id, self.tokenizer.cls_id]
         # By default `objectives.sampled_targets`.
         targets = self.objective.targets(features, special_ids)

@@ -116,8 +116,8 @@ def read(
         )
 
     # The architecture and the vocabulary, which must fit the weights.
-    settings = task_settings.with_own_files(settings, home)
-    for name, file in task_settings.OWN_FILES.items():
+    settings = task_settings.with_model_files(settings, home)
+    for name, file in task_settings.MODEL_FILES.items():
         if not getattr(settings, name):
             raise wrong("model", f"no {file} in {home}", "one", f"--{name}")
     config = XLNetConfig(json_path=settings.model_config_path)

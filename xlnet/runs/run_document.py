@@ -192,9 +192,9 @@ def write(
     )
 
 
-def to_share(document: RunDocument) -> RunDocument:
-    """A copy of the document for weights that leave their directory: only the settings that belong
-    to the model, without paths on the machine that trained it."""
+def without_run_settings(document: RunDocument) -> RunDocument:
+    """A copy of the document for weights that leave their directory: with the settings that belong
+    to the model alone, without paths on the machine that trained it."""
     of_model = set(ARCHITECTURE_KEYS)
     for group in (
         PretrainingSettings,

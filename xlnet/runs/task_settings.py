@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 # Settings of files that a model has next to its weights, and the names of these files. A given
 # setting replaces the file.
-OWN_FILES = {"model_config_path": CONFIG_NAME, "spiece_model_file": SPIECE_NAME}
+MODEL_FILES = {"model_config_path": CONFIG_NAME, "spiece_model_file": SPIECE_NAME}
 
 # Keys of the section `task` of a document on which the meaning of the weights depends.
 _OF_WEIGHTS = ("task", "kind", "labels", "head", "summary_type", "use_summ_proj")
@@ -143,7 +143,7 @@ def inherited_settings(
             settings = inherited
         if settings.do_train:
             run_document.refuse(document, differences, settings.allow_changes)
-        settings = with_own_files(settings, document.directory)
+        settings = with_model_files(settings, document.directory)
         settings.check()  # inherited values may not fit those that are given
     else:
         _check_directory(settings)
@@ -151,7 +151,7 @@ def inherited_settings(
     # which a new run keeps. Of a training that resumes, the model has it already.
     if settings.init_checkpoint:
         directory = files.directory_of(settings.init_checkpoint)
-        settings = with_own_files(settings, directory)
+        settings = with_model_files(settings, directory)
         of_weights = None if document else run_document.read(directory)
         if of_weights:
             (network,), _ = run_document.inherit(
@@ -234,11 +234,11 @@ def _check_directory(settings: TaskSettings) -> None:
     checkpoint.resolve(settings.init_checkpoint)
 
 
-def with_own_files(settings: AnySettings, directory: str) -> AnySettings:
+def with_model_files(settings: AnySettings, directory: str) -> AnySettings:
     """The settings with the paths of the vocabulary and the architecture in a model's directory, as
     far as they are there and no others are given."""
     paths: dict[str, Any] = {}
-    for name, file in OWN_FILES.items():
+    for name, file in MODEL_FILES.items():
         path = os.path.join(directory, file)
         if not getattr(settings, name) and os.path.exists(path):
             paths[name] = path
@@ -347,7 +347,7 @@ def document_of(
         task=describe_task(settings, task),
         text=run_document.text_of(tokenizer),
     )
-    return run_document.to_share(document)
+    return run_document.without_run_settings(document)
 
 
 def check_trained_for(model_dir: str, settings: FineTuningSettings, task: Task) -> None:
@@ -385,7 +385,7 @@ def check_trained_for(model_dir: str, settings: FineTuningSettings, task: Task) 
     _log.info("note: %s has no %s: %s", model_dir, RUN_NAME, assumed)
 
 
-def check_start(settings: FineTuningSettings, task: Task) -> None:
+def check_initial_labels(settings: FineTuningSettings, task: Task) -> None:
     """Raises UserError if the output layer of `init_checkpoint` has the name of this run's, so that
     its weights are used, but other labels, or in another order."""
     if task.columns.choices:  # one output scores each choice, whatever the labels are

@@ -147,7 +147,7 @@ class Application:
 
     async def _ready(self, request: Request) -> Response:
         """Readiness: one more instance may wait; HTTPException 503 if not."""
-        with self._computing.counted(1):
+        with self._computing.admit(1):
             return Response("ok\n")
 
     async def _metrics(self, request: Request) -> Response:
@@ -193,7 +193,7 @@ class Application:
             first = await parts.__anext__()
             lines = _json_lines(first, parts)
             return StreamingResponse(lines, media_type="application/x-ndjson")
-        with self._computing.counted(len(rows)):
+        with self._computing.admit(len(rows)):
             work = self._computing.answers(call, rows)
             answers = await _unless_client_leaves(request, work)
         for number, answer in enumerate(answers):
@@ -217,7 +217,7 @@ class Application:
         # ends the computation in the thread (`Computing.compute`).
         taken = loop.create_future()
         end = loop.time() + limits.MAX_SECONDS
-        with computing.counted(1):
+        with computing.admit(1):
             async with computing.keeping_tokens:
                 parts = self._model.stream(call, row)
                 try:
@@ -284,7 +284,7 @@ def _parse_request(model: ServedModel, body: bytes) -> tuple[Call, list[Row], bo
     if is_streamed and (call.signature != "generate" or len(instances) != 1):
         found = f"{len(instances)} of {call.signature}"
         raise wrong("stream", found, "one of generate")
-    return call, model.rows(call, instances), is_streamed
+    return call, model.check_instances(call, instances), is_streamed
 
 
 async def _unless_client_leaves(request: Request, work: Awaitable[Any]) -> Any:

@@ -25,7 +25,7 @@ from xlnet.server.turns import Turns
 from xlnet.support.errors import UserError, wrong
 from xlnet.tasks.fields import InlineExample
 
-_OF_OBJECTIVE = {  # the signatures of pretrained models, besides `vectors`
+_PRETRAINED_SIGNATURES = {  # the signatures of pretrained models, besides `vectors`
     "permutation": ("fill", "factorize", "generate", "attention"),
     "causal": ("generate", "attention"),
 }
@@ -51,7 +51,8 @@ class Call(NamedTuple):
     def keeps_tokens(self) -> bool:
         """Whether computing it keeps tokens, those read and those generated, on the device between
         its calls of the network: those of a language model do."""
-        return self.signature in _OF_OBJECTIVE["permutation"]
+        # Those of a causal model are among them.
+        return self.signature in _PRETRAINED_SIGNATURES["permutation"]
 
     def batch_name(self, rows: Sequence[Row]) -> str | None:
         """The name of the batch in which these rows are computed together with those of other
@@ -108,7 +109,7 @@ class ServedModel:
             if model.verb in EXPLAINED:
                 self.inputs["explain"] = texts
         else:  # with other objectives a model has `vectors` alone
-            for signature in _OF_OBJECTIVE.get(loaded.objective, ()):
+            for signature in _PRETRAINED_SIGNATURES.get(loaded.objective, ()):
                 name = "prompt" if signature == "generate" else "text"
                 self.inputs[signature] = {name: None}
         self.inputs["vectors"] = {"text_a": None}
@@ -132,7 +133,7 @@ class ServedModel:
                 raise answer
         # A copy of the language model's graph for each request that may keep tokens at once.
         if "generate" in self.inputs:
-            self._model.language_model().prepare(limits.MAX_KEEPING_TOKENS)
+            self._model.language_model().build_copies(limits.MAX_KEEPING_TOKENS)
 
     def describe(self) -> dict[str, Any]:
         """What the model is and what it takes, for `json`."""
@@ -177,7 +178,7 @@ class ServedModel:
         except UserError as e:
             raise UserError(f"parameters: {e}") from None
 
-    def rows(self, call: Call, instances: Sequence[Any]) -> list[Row]:
+    def check_instances(self, call: Call, instances: Sequence[Any]) -> list[Row]:
         """The instances of a request as rows; UserError, which has the number of the instance, if
         one is wrong. An instance is a dict or, of a signature with one input, its value."""
         inputs = self.inputs[call.signature]

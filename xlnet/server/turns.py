@@ -28,18 +28,20 @@ class Turns:
     ask for them.
 
     Attributes:
-      of_thread: has a `waiting` of its own in each thread: the futures of the requests that wait
+      thread_local: has a `waiting` of its own in each thread: the futures of the requests that wait
         for what the thread computes.
     """
 
     def __init__(self) -> None:
-        self.of_thread = threading.local()
+        self.thread_local = threading.local()
         self._network = concurrent.futures.ThreadPoolExecutor(1)
 
     def call(self, function: Callable[[], Any]) -> Any:
         """The result of `function`, which calls the network, after the calls that are in the queue;
         `Dropped` if no request waits any more for what this thread computes."""
-        waiting = getattr(self.of_thread, "waiting", ())  # () in a thread of no request
+        waiting = getattr(
+            self.thread_local, "waiting", ()
+        )  # () in a thread of no request
         if waiting and all(future.cancelled() for future in waiting):
             raise Dropped
         return self._network.submit(function).result()
@@ -81,7 +83,7 @@ class Computing:
         self._threads = concurrent.futures.ThreadPoolExecutor(limits.MAX_THREADS)
 
     @contextlib.contextmanager
-    def counted(self, count: int) -> Iterator[None]:
+    def admit(self, count: int) -> Iterator[None]:
         """A context manager in which `rows` includes `count` more. HTTPException 503 if there are
         then more than `limits.MAX_WAITING`; where no others wait, any number is accepted."""
         if self.rows and self.rows + count > limits.MAX_WAITING:
@@ -170,7 +172,7 @@ class Computing:
         are cancelled, it raises `Dropped` at its next call of the network."""
 
         def run() -> Any:
-            self._turns.of_thread.waiting = waiting
+            self._turns.thread_local.waiting = waiting
             return function(*args)
 
         return await asyncio.wrap_future(self._threads.submit(run))

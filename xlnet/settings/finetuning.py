@@ -144,7 +144,7 @@ class TaskSettings(
         HelpGroup.TEXT,
         choices=("fail", "skip"),
     )
-    # None until the number of rows is known (`finetuning.resolve.derived` and `in_steps`).
+    # None until the number of rows is known (`finetuning.resolve.with_defaults` and `in_steps`).
     train_batch_size: int = same_as(
         RunSettings,
         "train_batch_size",
@@ -309,7 +309,7 @@ class TaskSettings(
 
 class TaskOptimizationSettings(OptimizationSettings):
     """Learning rate, optimizer and clipping of fine-tuning. A value of None is replaced by one that
-    follows from the network and the number of examples (`finetuning.resolve.derived`)."""
+    follows from the network and the number of examples (`finetuning.resolve.with_defaults`)."""
 
     learning_rate: float = same_as(
         OptimizationSettings,
@@ -524,7 +524,8 @@ class SpanSettings(TaskSettings, help_group=HelpGroup.COLUMNS, belongs_to="model
 
     @property
     def query_id_column(self) -> str:  # type: ignore[override]
-        """The column whose equal values are held out together: the questions on a paragraph."""
+        """The column of the paragraph: rows with an equal one are held out together, as the rows of
+        a query are in a ranking."""
         return names_in(self.text_a_column)[0]
 
     @property

@@ -31,20 +31,20 @@ class Unfinished(UserError):
     status = 75
 
 
-def wrong(where: str, found: object, expected: str, flag: str = "") -> UserError:
+def wrong(where: str, found: object, expected: str, remedy: str = "") -> UserError:
     """The error of bad input, in the one shape that all of them have.
 
     Args:
       where: the file and line, the flag or the field.
       found: what is there, in words, or as a value that is shown by `str`.
       expected: what should be there, in words.
-      flag: the flag that changes it, or another remedy; "": none.
+      remedy: the flag that changes it, or what else to do; "": not said.
 
     Returns:
       an error to raise, such as `data.csv:7: found 'x', expected a number; --label_column`.
     """
-    remedy = f"; {flag}" if flag else ""
-    return UserError(f"{where}: found {found}, expected {expected}{remedy}")
+    suffix = f"; {remedy}" if remedy else ""
+    return UserError(f"{where}: found {found}, expected {expected}{suffix}")
 
 
 def require_finite(values: Any) -> None:

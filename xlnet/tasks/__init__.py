@@ -1,7 +1,7 @@
 """Tasks without a network: types, data files, records, metrics, prediction files.
 
 Nothing here imports TensorFlow, so that files can be checked and metrics used without it; training
-is in `finetuning`. Each of these imports from those before it: `task`, a task as data, and its
+is in `finetuning`. Each of these imports from those before it: `fields`, a task as data, and its
 predictions; `files` reads files; `encoding` makes arrays of rows; `metrics` scores
 predictions; `contract` is what a task is, with the simple types; `tagging`, `questions` and
 `ranking` have one of the other types each; `known` registers all types, has the published tasks and

@@ -44,7 +44,7 @@ from xlnet.tasks import encoding, metrics
 from xlnet.tasks.fields import Choice, Label, Labels, Names, Row
 from xlnet.tasks.files.forms import (
     composed,
-    parsed,
+    parse_or_error,
     require_text,
     to_number,
     to_text,
@@ -128,9 +128,9 @@ class Task(TableReader):
         return float(decision)
 
     @property
-    def label_shape(self) -> tuple[int, ...] | None:
-        """The shape of the target of one row: () of an id or a score, (L,) where it has L numbers;
-        None: the type has no targets."""
+    def target_shape(self) -> tuple[int, ...] | None:
+        """The shape of the target of one row: () of an id or a score; (L,), the only one that is
+        true in an `if`, where it has L numbers; None: the type has no targets."""
         targets_of_no_rows = self.targets(())  # [0, ...]
         return None if targets_of_no_rows is None else targets_of_no_rows.shape[1:]
 
@@ -141,7 +141,7 @@ class Task(TableReader):
         size, others in alphabetical order; or, where several columns have 0 or 1 for a label each,
         the names of these columns."""
         columns = self.columns.label
-        if len(columns) > 1 and self.label_shape:  # a number for each label
+        if len(columns) > 1 and self.target_shape:  # a number for each label
             return dataclasses.replace(self, labels=columns)
         names = set(label_counts(self, self.read(path, need_labels=True)))
         if len(names) < 2:
@@ -173,7 +173,7 @@ class Task(TableReader):
         if self.padding.side != "left":
             raise TypeError("a task type that pads on the right has its own `encode`")
         pairs = [row.pairs for row in rows]
-        return encoding.arrays_of(pairs, self.targets(rows), tokenizer, layout)
+        return encoding.encode_pairs(pairs, self.targets(rows), tokenizer, layout)
 
     @property
     def texts(self) -> Names:
@@ -202,14 +202,14 @@ class Task(TableReader):
         """The features of a record besides its ids: here the target, as `label_ids`. length: T, for
         types with features that have a value per token."""
         dtype = "float" if self.targets(()).dtype.kind == "f" else "int"
-        return (Feature("label_ids", self.label_shape, dtype),)
+        return (Feature("label_ids", self.target_shape, dtype),)
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> Any:
         """The logits [B,L], from `nn.summary()` [B*C,D]; of scores [B]. A subclass may use
         `nn.sequence` [B*C,T,D]."""
         count = len(self.labels)  # 0 of scores, which are one logit
-        if self.label_shape:  # a target of several numbers: a logit for each
-            count = self.label_shape[0]
+        if self.target_shape:  # a target of several numbers: a logit for each
+            count = self.target_shape[0]
         logits = nn.dense(nn.summary(), count or 1, nn.scope + "/logit")
         return logits if count else logits[:, 0]
 
@@ -248,12 +248,12 @@ class Task(TableReader):
         """
         import tensorflow.compat.v1 as tf
 
-        if self.label_shape is None:  # the type has no targets, and outputs of its own
+        if self.target_shape is None:  # the type has no targets, and outputs of its own
             return outputs
         names, values = self.probability_names, outputs["values"]
         if not names:  # scores
             return {self.column: values}
-        if self.label_shape:  # [B,L]: several labels may be right
+        if self.target_shape:  # [B,L]: several labels may be right
             return {"is_label": values >= threshold, "probabilities": values}
         ids = tf.argmax(values, axis=1)
         # As `decide`: of two labels the second one, if it reaches the threshold. At the default of
@@ -283,14 +283,14 @@ class Task(TableReader):
         names = self.labels
         # The target of a row is an id, or has a number for each label. A user's type may have
         # another number of outputs, which have no names.
-        return names if self.label_shape in ((), (len(names),)) else ()
+        return names if self.target_shape in ((), (len(names),)) else ()
 
     @property
     def has_threshold(self) -> bool:
         """Whether the `threshold` of `decide` and `results` has a meaning for the task: there are
         two labels, or a row may have several."""
         count = len(self.probability_names)
-        return count == 2 or (count > 0 and bool(self.label_shape))
+        return count == 2 or (count > 0 and bool(self.target_shape))
 
     def check_metric(self, name: str) -> None:
         """Raises UserError unless the metric `name`, as in --metric, can select checkpoints."""
@@ -387,7 +387,7 @@ class Task(TableReader):
             if self.columns.choices:
                 number = self.labels.index(label)
                 predictions.append(Choice(number, label, tuple(probabilities)))
-            elif self.label_shape:  # a number for each label: a row may have several
+            elif self.target_shape:  # a number for each label: a row may have several
                 predictions.append(Labels(label, by_name))
             else:
                 predictions.append(Label(label, by_name[label], by_name))
@@ -438,7 +438,7 @@ def balanced_weights(task: Task, rows: Sequence[Row]) -> list[float]:
         raise wrong("class_weights", f"task {task.name}", "a classification")
     names, counts = task.labels, label_counts(task, rows)
     # max: a label of the task that no row has counts 0.
-    if task.label_shape:  # a number for each label: a row may have several
+    if task.target_shape:  # a number for each label: a row may have several
         return [(len(rows) - counts[name]) / max(counts[name], 1) for name in names]
     total = sum(counts.values())
     return [total / (len(names) * max(counts[name], 1)) for name in names]
@@ -556,7 +556,7 @@ class MultiLabel(Classification):
             return _columns_with_one(columns, cells)
         items = cells[0]
         if isinstance(items, str) and self.columns.label_form == "json":
-            items = parsed(items)  # a ValueError, not raised, if it is not JSON
+            items = parse_or_error(items)  # a ValueError if it is not JSON
         elif not isinstance(items, list):
             text = to_text(items).strip()
             # pandas and databases write lists so: names do not begin with these.
@@ -719,6 +719,6 @@ class MultipleChoice(Classification):
         # In the original checkpoints the variables of the summary are in the scope of the network,
         # those of this layer are not.
         summary = nn.summary()
-        with nn.beside_network():
+        with nn.outside_model():
             scores = nn.dense(summary, 1, nn.scope + "/dense")  # [B*C,1]
         return tf.reshape(scores, [-1, len(self.labels)])

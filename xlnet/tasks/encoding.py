@@ -162,13 +162,16 @@ def lay_out(
     }
 
 
-def arrays_of(
-    rows: Sequence[tuple], labels: np.ndarray, tokenizer: Tokenizer, layout: Layout
+def encode_pairs(
+    pairs_of_rows: Sequence[tuple],
+    labels: np.ndarray,
+    tokenizer: Tokenizer,
+    layout: Layout,
 ) -> tuple:
-    """The arrays of the records of n rows, one for each, padded on the left.
+    """Tokenizes and encodes n rows, one record for each, padded on the left.
 
     Args:
-      rows: the `Row.pairs` of each: a tuple of (text_a, text_b or None), one, or C of them.
+      pairs_of_rows: the `Row.pairs` of each: one tuple (text_a, text_b or None), or C of them.
       labels: those of the rows as numbers, [n, ...].
       tokenizer: of the vocabulary.
       layout: which tokens fit.
@@ -179,14 +182,14 @@ def arrays_of(
     """
     # All texts are tokenized in one call, which is faster than one for each.
     texts = []
-    for pairs in rows:
+    for pairs in pairs_of_rows:
         for pair in pairs:
             texts += [text for text in pair if text is not None]
     ids_of_texts = iter(tokenizer.encode_lines(texts))
 
     sequences: list[tuple] = []  # (ids_a, ids_b or None) of each choice of each row
     tokens_read, tokens_total = [], []  # of each row
-    for pairs in rows:
+    for pairs in pairs_of_rows:
         read = total = 0
         for _, text_b in pairs:
             ids_a = next(ids_of_texts)
@@ -201,9 +204,9 @@ def arrays_of(
     # [n*C,T] each
     arrays = lay_out(sequences, layout.max_seq_length, tokenizer, "left")
     for name, values in arrays.items():
-        arrays[name] = values.reshape(len(rows), -1)
+        arrays[name] = values.reshape(len(pairs_of_rows), -1)
     arrays["label_ids"] = labels
-    num_records = np.ones(len(rows), np.int64)
+    num_records = np.ones(len(pairs_of_rows), np.int64)
     counts = TokenCounts(np.array(tokens_read), np.array(tokens_total))
     return arrays, num_records, counts
 

@@ -363,7 +363,7 @@ def _with_files(task: Task, settings: Any, stored: dict) -> Task:
     `task` of the model's `run.json`; {}: there is no model."""
     named = {}  # by split, the paths, with commas between
     for split, paths in settings.named_files.items():
-        named[split] = forms.expanded(paths, split + "_file")
+        named[split] = forms.expand_paths(paths, split + "_file")
     if "train" in named and os.path.isfile(settings.data_dir):
         both = f"the file {settings.data_dir}, and train_file names {named['train']}"
         raise wrong("data_dir", both, "one of them")

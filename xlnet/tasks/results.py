@@ -24,9 +24,11 @@ from xlnet.tasks.fields import Row
 _log = logging.getLogger(__name__)
 
 
-def constant_answer(task: Task, rows: Sequence[Row], threshold: float) -> dict | None:
-    """The metrics of a prediction that ignores the text: the frequencies of the labels in the rows,
-    or their mean score, for all rows.
+def constant_answer_metrics(
+    task: Task, rows: Sequence[Row], threshold: float
+) -> dict | None:
+    """The metrics of the constant answer, which ignores the text: for each row the frequencies of
+    the labels in the rows, or their mean score.
 
     Args:
       task: the task.
@@ -41,7 +43,7 @@ def constant_answer(task: Task, rows: Sequence[Row], threshold: float) -> dict |
     names, gold = task.probability_names, task.gold(rows)
     # Of a type whose labels are not numbers, `gold` are the rows. A label of several numbers
     # without names, as a user's type may have, is not one of probabilities.
-    is_simple = bool(names) or task.label_shape == ()
+    is_simple = bool(names) or task.target_shape == ()
     if not isinstance(gold, np.ndarray) or not is_simple:
         return None
     if names and gold.ndim == 1:  # ids [n]
@@ -137,7 +139,7 @@ def write_evaluation(
         "task": task.name,
         "split": split,
         "rows": len(rows),
-        "constant_answer": constant_answer(task, rows, threshold),
+        "constant_answer": constant_answer_metrics(task, rows, threshold),
         "result": result,
     }
     if task.has_threshold:

@@ -62,15 +62,15 @@ def read(path: str, form: Form, what: str) -> Records:
     if form.name in DELIMITERS:
         yield from _read_table(path, form, content)
         return
-    # The value of each record: cells if it is a dict; a ValueError is what `parsed` returns for a
-    # line that is not JSON.
+    # The value of each record: a dict of cells, or the ValueError that `parse_or_error` returns for
+    # a line that is not JSON.
     values: Iterable[Any]
     if form.name == "parquet":
         prefix, values = f"{path}: row ", _rows_of_parquet(path, what)
     elif form.name == "json":
         prefix, values = f"{path}: item ", _items_of_json(path, content)
     else:
-        prefix, values = f"{path}:", map(parsed, content)
+        prefix, values = f"{path}:", map(parse_or_error, content)
     for number, value in enumerate(values, 1):
         cells = value
         if isinstance(value, ValueError):
@@ -221,9 +221,9 @@ def _quoted_rows(
 # --- Objects
 
 
-def parsed(text: str) -> Any:
-    """The value of a JSON text, in which NaN is null; {} for blanks; for a text that is not JSON a
-    ValueError, which is returned, not raised, so that the next lines are read, too."""
+def parse_or_error(text: str) -> Any:
+    """The value of a JSON text, in which NaN is null; {} for blanks. For a text that is not JSON it
+    returns a ValueError, and does not raise it, so that the next lines are read, too."""
     if not text.strip():
         return {}
     text = text.rstrip(" \t\r\n")
@@ -238,7 +238,7 @@ def parsed(text: str) -> Any:
 
 def _items_of_json(path: str, content: Iterator[str]) -> list:
     """The items of a JSON document: a list, or an object whose `data` is a list."""
-    items = parsed("".join(content))
+    items = parse_or_error("".join(content))
     if isinstance(items, ValueError):
         raise UserError(f"{path}: {items}; --input_format")
     if isinstance(items, dict):
@@ -280,7 +280,7 @@ def _rows_of_parquet(path: str, what: str) -> Iterator[Any]:
         for batch in table.iter_batches(batch_size=1000):
             for cells in batch.to_pylist():
                 # The way over text makes dates texts, and NaN null, as in the other forms.
-                yield parsed(json.dumps(cells, default=_as_text))
+                yield parse_or_error(json.dumps(cells, default=_as_text))
 
 
 def _as_text(value: Any) -> str:
@@ -356,7 +356,7 @@ def read_directory(task: TaskFields, path: str) -> Records:
 def _questions_of_race(path: str) -> Records:
     """Yields (path, cells) of each question of a file of RACE, which has an article with several
     questions; or (path, error) if it cannot be read."""
-    article = parsed(_text_of(path))
+    article = parse_or_error(_text_of(path))
     if isinstance(article, ValueError):
         yield path, str(article)
         return
@@ -405,9 +405,9 @@ def _text_of(path: str) -> str:
 # --- Which file
 
 
-def expanded(patterns: str, flag: str) -> str:
-    """The absolute paths, with commas between and each of them once, of the files of paths and glob
-    patterns, which have commas between. flag: for errors."""
+def expand_paths(patterns: str, flag: str) -> str:
+    """The files of paths and glob patterns with commas between: their absolute paths, each once,
+    with commas between again. flag: for errors."""
     found: list[str] = []
     for pattern in each_path(patterns):
         matching = files.matching(pattern)
@@ -456,7 +456,8 @@ def find_file(data_dir: str, names: str | Sequence[str]) -> str:
     Args:
       data_dir: the directory of a task's files.
       names: several names of one file, of which the first that exists is taken, else the first; or
-        one name; or, as of `expanded`, absolute paths with commas between, which stay as they are.
+        one name; or absolute paths with commas between, as of `expand_paths`, which stay as they
+        are.
     """
     if isinstance(names, str):
         names = (names,)

@@ -64,11 +64,10 @@ def hold_out(rows: Sequence[Row], share: float) -> tuple[Sequence[Row], Sequence
     side.
 
     The digest (hash) of a text, or of the name of its query, chooses its side: it stays there when
-    rows are added, removed, sorted or labelled in another way. One rule comes before: of each label
-    with two texts or more at least one is on each side, or where labels share texts, in train. A
-    rare label whose digests are all on one side lends the text with the lowest one to dev, or that
-    with the highest one to train, and only such a text may change its side when texts of its label
-    are added.
+    rows are added, removed, sorted or labelled in another way. One exception: a label with two
+    texts or more has at least one in train and, unless labels share texts, one in dev. If its
+    digests are all on one side, the text with the lowest one moves to dev, or that with the highest
+    one to train. Only such a text may change its side when texts of its label are added.
 
     Args:
       rows: those of the train file.
@@ -261,8 +260,8 @@ class TableReader(TaskFields):
         return rows
 
     def _reason_to_leave_out(self, cells: Mapping[str, Any]) -> str:
-        """Which rows, such as this one, a published set leaves out of its task; "": the task has
-        this row."""
+        """Why a published set leaves this row out of its task, as "rows with label '-'"; "": it
+        keeps the row. cells: of the row, by column."""
         for name, value in self.published.rows_where.items():
             if name in cells and forms.to_text(cells[name]).strip() != value:
                 return f"rows whose {name} is not {value}"

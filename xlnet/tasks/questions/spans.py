@@ -222,7 +222,7 @@ class Spans(Task):
         )
 
     def logits(self, nn: Any, features: dict, is_training: bool) -> dict:
-        """The dict of `beams`; in training without a beam."""
+        """The scores of `span_scores`; in training without a beam."""
         import tensorflow.compat.v1 as tf
 
         cls_index = features["cls_index"]  # [B]
@@ -234,9 +234,9 @@ class Spans(Task):
         num_starts = None if is_training else self.options.start_n_top
         # Without labels the true start may be any position: only the loss reads the ends after it.
         true_start = features.get("start_positions", cls_index)
-        return self.beams(nn, is_masked, cls_index, num_starts, true_start)
+        return self.span_scores(nn, is_masked, cls_index, num_starts, true_start)
 
-    def beams(
+    def span_scores(
         self,
         nn: Any,
         is_masked: Any,
@@ -244,7 +244,9 @@ class Spans(Task):
         num_starts: int | None,
         true_start: Any,
     ) -> dict:
-        """A dict of `start_log_probs` [B,T]; `end_log_probs` [B,T], given the true start; and
+        """Builds the output layer of questions.
+
+        Returns a dict of `start_log_probs` [B,T]; `end_log_probs` [B,T], given the true start; and
         `cls_logits` [B], the higher the less likely an answer. With a beam also
         `start_top_log_probs`, `start_top_index` [B,S], best first, and for each of these starts
         `end_top_log_probs`, `end_top_index` [B,S,E].
@@ -260,7 +262,7 @@ class Spans(Task):
 
         sequence = nn.sequence
         width = sequence.shape.as_list()[-1]
-        with nn.beside_network():
+        with nn.outside_model():
             # The start has one score for each token.
             start = nn.dense(sequence, 1, "start_logits/dense")[..., 0]  # [B,T]
             start = _mask_logits(start, is_masked)

@@ -217,7 +217,7 @@ def tagged(
         found = f"{json.dumps(labels):.200} in '{key}'"
         raise ValueError(f"found {found}, expected a list, {expected}; --label_column")
     if not sentence.text:
-        entities = spans(labels, scheme)
+        entities = entities_of(labels, scheme)
         tags = tags_of(entities, num_words, scheme)
         cells = {**sentence.cells, key: tags}
         return sentence._replace(cells=cells, entities=entities), tags
@@ -275,7 +275,7 @@ def _tag_of(prefix: str, label: str) -> str:
     return f"{prefix}-{label}" if label else prefix
 
 
-def spans(tags: Sequence[str], scheme: str) -> list[TagSpan]:
+def entities_of(tags: Sequence[str], scheme: str) -> list[TagSpan]:
     """The entities of a sequence of tags, (start, end, label) in words. Raises ValueError for what
     is not a tag.
 

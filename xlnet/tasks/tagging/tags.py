@@ -275,7 +275,9 @@ class Tagging(Task):
         for row, predicted in zip(rows, values):
             sentence, entities = row.source, []
             tags = tuple([self.labels[id] for id in predicted.ids])
-            for first, end_word, label in sentences.spans(tags, self.options.scheme):
+            for first, end_word, label in sentences.entities_of(
+                tags, self.options.scheme
+            ):
                 start, end, text = sentence.span_of_words(first, end_word)
                 score = float(predicted.probabilities[first:end_word].mean())
                 entities.append(Entity(label, text, start, end, score))
