@@ -298,10 +298,9 @@ def choose_architecture(
         values = {"ff_activation": "relu", "untie_r": False}
     else:
         raise wrong("model_config_path", "none", "an architecture, or all of its flags")
-    # The size of the vocabulary is that of the records, unless the run starts from weights, which
-    # have theirs: those of an initial checkpoint, or those next to which `path` was found. A flag
-    # comes before all.
-    if not settings.init_checkpoint and path == settings.model_config_path:
+    # The size of the vocabulary is that of the records, unless `path` was found next to weights,
+    # which have theirs. A flag comes before all.
+    if path == settings.model_config_path:
         values["n_token"] = manifest.vocab_size
     config = XLNetConfig(**{**values, **given})
     if config.n_token != manifest.vocab_size:

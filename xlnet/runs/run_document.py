@@ -261,7 +261,7 @@ def _stored_value(group: Any, name: str) -> Any:
     value = getattr(group, name)
     if name == "precision" and value is None:
         return "bf16" if group.use_bfloat16 else "fp32"
-    if value and name in (*_FILES, "init_checkpoint"):
+    if value and name in (*_FILES, "init_checkpoint", "record_info_dir"):
         return absolute(name, value)
     return value
 
@@ -386,8 +386,13 @@ def check_resumed(
     if newest:
         check_weights(newest, config, tokenizer, "model_dir")
         before = read(now.directory)
-        if before:
-            refuse(before, differences(before, now), allow_changes)
+        if not before:
+            found = (
+                f"checkpoints and no {RUN_NAME}, which has the settings of their run"
+            )
+            remedy = "--init_checkpoint to start from their weights"
+            raise wrong(f"model_dir: {now.directory}", found, "both", remedy)
+        refuse(before, differences(before, now), allow_changes)
         return
     # Nothing resumes, and training would replace the best model.
     best = os.path.join(now.directory, BEST)
