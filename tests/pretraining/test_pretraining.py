@@ -3,6 +3,7 @@
 import dataclasses
 import glob
 import json
+import os
 import re
 import types
 
@@ -24,8 +25,10 @@ from helpers.pretraining import (
 from xlnet.corpus.manifest import Manifest
 from xlnet.engine import loop, progress
 from xlnet.engine.devices import Devices
+from xlnet.pretraining import resolve
 from xlnet.pretraining.held_out import outputs
 from xlnet.settings.fields import presets_of
+from xlnet.settings.network import ArchitectureSettings
 from xlnet.settings.pretraining import PretrainingSettings
 from xlnet.support.errors import UserError
 
@@ -72,6 +75,38 @@ def test_an_order_and_an_objective_of_ones_own(place):
     assert "objective: found 'all_maskd', expected one of " in unknown.stderr
     assert ", all_masked; --own_module" in unknown.stderr
     assert not (place / "unknown").exists()
+
+
+def test_a_network_has_the_vocabulary_of_the_records():
+    """With a preset and with initial weights, too, which are compared with it later."""
+    settings = PretrainingSettings(
+        record_info_dir="r", model_config_path="tiny", init_checkpoint="c"
+    )
+    start = resolve.Start("c/model.ckpt-1", "init_checkpoint")
+    of_records = types.SimpleNamespace(vocab_size=49)
+    config = resolve.choose_architecture(
+        settings, ArchitectureSettings(), of_records, start
+    )
+    assert config.n_token == 49
+
+
+@pytest.mark.slow
+def test_held_out_records_of_a_finished_run_are_those_of_its_document(place):
+    """So a run that goes on evaluates on them, and on no others."""
+    complete(place, "finished", train_steps=2)
+    held_out = dict(eval_record_info_dir=place / "heldout")
+    complete(place, "finished", train_steps=2, **held_out)
+    assert len(evaluations_of(place, "finished")) == 1
+    complete(place, "finished", train_steps=3)
+    assert [one["step"] for one in evaluations_of(place, "finished")] == [2, 3]
+    changed = dict(train_steps=4, eval_record_info_dir=place / "train")
+    refused = train(place, "finished", **changed)
+    assert "the held-out records (--eval_record_info_dir) have other" in refused.stderr
+
+
+def evaluations_of(place, name):
+    kept = json.loads((place / name / "evaluations.json").read_text())
+    return kept["evaluations"]
 
 
 def test_micro_batches_train_as_the_whole_batch():
@@ -288,6 +323,7 @@ def test_the_program_takes_the_preset(place, tmp_path, monkeypatch, name, settin
     (tmp_path / "model").mkdir()
     started[0].write_document()
     kept = json.loads((tmp_path / "model" / "run.json").read_text())["resolved"]
+    assert os.path.isabs(kept["record_info_dir"])
     for name in preset.keys() - {"use_tpu", "model_config_path", "num_streams"}:
         assert kept[name] == preset[name], name
     if not is_ablation:

@@ -252,6 +252,26 @@ def test_every_file(place, name, change, said):
         assert done.returncode == 0 and "has all of its 2 steps" in done.stdout, done
 
 
+def test_another_dev_file_is_refused_where_steps_are_left(place):
+    """Evaluations of two files would be compared."""
+    path = place.directory / "own" / "dev.tsv"
+    before = path.read_bytes()
+    try:
+        path.write_bytes(before + b"x\tkamat\ttelok\tanimal\n")
+        done = place.run("--do_train=True", eval_steps=1, train_steps=3)
+    finally:
+        path.write_bytes(before)
+    assert "the files to evaluate on (--dev_file) have other content" in done.errors[0]
+
+
+def test_predictions_of_two_files_do_not_go_to_one(place):
+    names = ",".join(str(place.directory / "own" / f"{n}.tsv") for n in ("dev", "test"))
+    output = place.path("both.tsv")
+    done = place.run("--do_predict=True", predict_file=names, output=output)
+    assert "output: found one file, expected predict_dir for " in done.errors[0]
+    assert not os.path.exists(output)
+
+
 @pytest.mark.slow
 def test_the_one_file_is_evaluated_on_what_training_held_out(place, monkeypatch):
     """Also if it has been copied, or has got more rows; another file completely."""

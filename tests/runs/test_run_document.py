@@ -6,7 +6,9 @@ import dataclasses
 import json
 
 import pytest
+from helpers.vocabulary import train_tiny_model
 
+from xlnet.corpus.tokenizer import Tokenizer
 from xlnet.runs import run_document
 from xlnet.runs.run_document import RunDocument
 from xlnet.settings.finetuning import ClassifierSettings
@@ -84,6 +86,14 @@ def test_other_hosts_have_the_settings_of_the_first(tmp_path):
     said = "this host: found save_steps is 7, not 1000, expected the same command"
     with pytest.raises(UserError, match=said):
         check(save_steps=7)
+
+
+def test_checkpoints_without_a_document_are_not_resumed(tmp_path):
+    """The settings of their run would be the defaults, without a word."""
+    (tmp_path / "model.ckpt-1.index").write_text("")
+    now, tokenizer = document_of(tmp_path), train_tiny_model(tmp_path / "t.model")
+    with pytest.raises(UserError, match="found checkpoints, and no run.json of"):
+        run_document.check_resumed(now, None, Tokenizer(tokenizer), True)
 
 
 def test_a_best_model_without_checkpoints_is_not_replaced(tmp_path):

@@ -1,5 +1,6 @@
 """Models for others: xlnet export (SavedModel) and xlnet convert (Hugging Face)."""
 
+import os
 from typing import Optional
 
 from xlnet.commands import cli
@@ -66,11 +67,12 @@ def convert(settings: ConversionSettings) -> None:
       xlnet convert --input=model --output=folder_for_hugging_face
     """
     system.import_tensorflow()
-    from xlnet.convert import conversion
+    from xlnet.convert import config_json, conversion
     from xlnet.engine import devices
 
     devices.set_up_process()
-    if conversion.is_theirs(settings.input):
+    # A folder of that library, or a checkpoint of ours?
+    if os.path.exists(os.path.join(settings.input, config_json.NAME)):
         columns = {
             "text_b_column": settings.text_b_column,
             "choice_columns": settings.choice_columns,

@@ -23,11 +23,6 @@ from xlnet.support.errors import wrong
 _log = logging.getLogger(__name__)
 
 
-def is_theirs(source: str) -> bool:
-    """Whether `source` is a folder of that library, not a checkpoint of ours."""
-    return os.path.exists(os.path.join(source, config_json.NAME))
-
-
 def from_huggingface(
     source: str,
     target: str,

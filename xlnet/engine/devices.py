@@ -139,7 +139,7 @@ def connect(settings: DeviceSettings) -> Devices:
         return _tpu(settings)
 
     # Find the hosts of the run and the devices of this one.
-    hosts, host, source = multi_host.find_hosts(settings.num_hosts)
+    hosts, host = multi_host.find_hosts(settings.num_hosts)
     per_host = settings.num_core_per_host  # replicas
     used = _gpus(settings)[:per_host]  # []: the CPU
     xla = settings.xla
@@ -153,9 +153,7 @@ def connect(settings: DeviceSettings) -> Devices:
 
     # Wait until all hosts are there, then connect them.
     if hosts > 1:
-        description = (
-            f"{hosts} hosts of {description}, named by {source}, this is number {host}"
-        )
+        description = f"{hosts} hosts of {description}, this is number {host}"
         _log.info("note: %s; waiting until all of them are there", description)
         if not used and per_host > 1:
             expected = "1: each host without GPUs is one replica"

@@ -46,9 +46,8 @@ SECONDS_TO_CONNECT_ALL = 120
 # ---- which hosts there are
 
 
-def find_hosts(num_hosts: int | None) -> tuple[int, int, str]:
-    """(number of hosts, index of this one, what named them: "TF_CONFIG" or "SLURM"), as the
-    environment says. The last means nothing where there is one host.
+def find_hosts(num_hosts: int | None) -> tuple[int, int]:
+    """(number of hosts, index of this one), as the environment says.
 
     TF_CONFIG comes first. Where SLURM names the hosts, TF_CONFIG is set here, as TensorFlow reads
     nothing else. Where there is one host, TF_CONFIG is removed.
@@ -59,31 +58,30 @@ def find_hosts(num_hosts: int | None) -> tuple[int, int, str]:
     Raises:
       UserError: what names them is not valid, or names another number of hosts.
     """
-    environment, source = os.environ, "TF_CONFIG"
+    environment = os.environ
     if num_hosts == 1:  # given; also in fine-tuning and where a model is loaded
         if environment.pop("TF_CONFIG", None):  # MirroredStrategy would read it, too
             _log.info("note: TF_CONFIG is ignored: this runs on one machine")
-        return 1, 0, source
+        return 1, 0
     processes = int(environment.get("SLURM_STEP_NUM_TASKS", 1))
     if processes > 1 and not environment.get("TF_CONFIG"):
-        source = "SLURM"
         environment["TF_CONFIG"] = json.dumps(_of_slurm(processes))
 
     # Are they as many as expected, and is this one of them?
     names = [name for name, _ in all_hosts()]
     count = max(len(names), 1)  # without TF_CONFIG: no names, and this host alone
     if num_hosts and count != num_hosts:
-        named = f"{count}, as {source} names"
+        named = f"{count}, as TF_CONFIG or SLURM names"
         raise wrong("num_hosts", num_hosts, named, f"or set {_TF_CONFIG}")
     if count == 1:
         environment.pop("TF_CONFIG", None)
-        return 1, 0, source
+        return 1, 0
     _, task = _tf_config()
     own_name = _TASK % (task.get("type"), task.get("index"))
     if own_name not in names:
         listed = f"one of the cluster: {_TF_CONFIG}"
         raise wrong("TF_CONFIG", f"the task {json.dumps(task)}", listed)
-    return count, names.index(own_name), source
+    return count, names.index(own_name)
 
 
 def _of_slurm(processes: int) -> dict[str, Any]:

@@ -108,11 +108,6 @@ class TaskData:
         """The rows of the train file, without those that are held out."""
         return self.rows_of_split("train", need_labels=True)["train"]
 
-    def rows_to_train(self) -> Sequence[Row]:
-        """The rows to train on, which the task type makes of those of the train file: mostly the
-        same rows; of a ranking, pairs of documents, sampled by the seed."""
-        return self._task.training_rows(self.rows_of_train_file(), self._settings.seed)
-
     def rows_to_evaluate(self) -> dict[str, Sequence[Row]]:
         """The rows of each part of `eval_split`, by the name of the part."""
         return self.rows_of_split(self._settings.eval_split, need_labels=True)

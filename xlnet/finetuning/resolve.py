@@ -100,7 +100,9 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
     # What follows from the number of rows.
     model, data, devices = run.model, run.data, run.devices
     settings, task = model.tuned.settings, model.tuned.task
-    rows = data.rows_to_train()
+    rows_of_train_file = data.rows_of_train_file()
+    # Mostly the same rows; of a ranking, pairs of documents, sampled by the seed.
+    rows = task.training_rows(rows_of_train_file, settings.seed)
     settings, optimization = with_defaults(
         settings,
         run.optimization,
@@ -131,7 +133,6 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
         )
 
     # Read the rows to evaluate, too: bad ones are found before hours of work.
-    rows_of_train_file = data.rows_of_train_file()
     evaluated = {}
     if settings.eval_steps or settings.do_eval:
         evaluated = data.rows_to_evaluate()
@@ -147,6 +148,9 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
     # A finished run trains on no rows, and may evaluate any file.
     if checkpoint.newest_step(settings.model_dir) < optimization.train_steps:
         digests["held_out"] = str(task.files.dev_share)
+        if evaluated:
+            paths = data.files_read(settings.eval_split)
+            digests["evaluated"] = [files.digest_of(path) for path in paths]
     document = run_document.RunDocument(
         run_document.path_in(settings.model_dir),
         settings.program,
@@ -301,14 +305,15 @@ def check_files(tuned: FineTunedTask, data: TaskData) -> None:
         raise wrong("patience", found, "evaluations while training")
     if not settings.output:
         return
+    # Files are predicted or, if none is named, a split, which may have several parts.
+    named = list(forms.each_path(settings.predict_file or ""))
+    predicted = named or expand_split(task, settings.predict_split)
+    if len(predicted) > 1:
+        raise wrong("output", "one file", f"predict_dir for {', '.join(predicted)}")
     # All files that are read: those to predict, and those of all splits.
     read: list[str] = []
-    for path in forms.each_path(settings.predict_file or ""):
+    for path in named:
         read += task.files_of(path)
-    if not read:  # a split is predicted, which may have several parts
-        parts = expand_split(task, settings.predict_split)
-        if len(parts) > 1:
-            raise wrong("output", "one file", f"predict_dir for {', '.join(parts)}")
     if settings.data_dir or settings.named_files:
         for split in task.files.by_split:
             read += data.files_read(split)

@@ -75,6 +75,7 @@ precision use_bfloat16 device
 _CONTENT = {
     "train": "the files to train on (--data_dir or --train_file)",
     "held_out": "the rows that are held out of them (--dev_share or --dev_file)",
+    "evaluated": "the files to evaluate on (--dev_file)",
     "record_info_dir": "the records (--record_info_dir)",
     "eval_record_info_dir": "the held-out records (--eval_record_info_dir)",
 }
@@ -387,10 +388,8 @@ def check_resumed(
         check_weights(newest, config, tokenizer, "model_dir")
         before = read(now.directory)
         if not before:
-            found = (
-                f"checkpoints and no {RUN_NAME}, which has the settings of their run"
-            )
-            remedy = "--init_checkpoint to start from their weights"
+            found = f"checkpoints, and no {RUN_NAME} of their run"
+            remedy = "--init_checkpoint to start from them"
             raise wrong(f"model_dir: {now.directory}", found, "both", remedy)
         refuse(before, differences(before, now), allow_changes)
         return
