@@ -90,25 +90,6 @@ def test_a_network_has_the_vocabulary_of_the_records():
     assert config.n_token == 49
 
 
-@pytest.mark.slow
-def test_held_out_records_of_a_finished_run_are_those_of_its_document(place):
-    """So a run that goes on evaluates on them, and on no others."""
-    complete(place, "finished", train_steps=2)
-    held_out = dict(eval_record_info_dir=place / "heldout")
-    complete(place, "finished", train_steps=2, **held_out)
-    assert len(evaluations_of(place, "finished")) == 1
-    complete(place, "finished", train_steps=3)
-    assert [one["step"] for one in evaluations_of(place, "finished")] == [2, 3]
-    changed = dict(train_steps=4, eval_record_info_dir=place / "train")
-    refused = train(place, "finished", **changed)
-    assert "the held-out records (--eval_record_info_dir) have other" in refused.stderr
-
-
-def evaluations_of(place, name):
-    kept = json.loads((place / name / "evaluations.json").read_text())
-    return kept["evaluations"]
-
-
 def test_micro_batches_train_as_the_whole_batch():
     """The loss and its gradients; with dropout, whose masks belong to batch elements."""
     whole, parts = (

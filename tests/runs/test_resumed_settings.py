@@ -261,7 +261,7 @@ def test_another_dev_file_is_refused_where_steps_are_left(place):
         done = place.run("--do_train=True", eval_steps=1, train_steps=3)
     finally:
         path.write_bytes(before)
-    assert "the files to evaluate on (--dev_file) have other content" in done.errors[0]
+    assert "the files to evaluate on (--dev_file, of questions also" in done.errors[0]
 
 
 def test_predictions_of_two_files_do_not_go_to_one(place):

@@ -114,7 +114,7 @@ def _local_files(pattern: str) -> list[str]:
             for folder in folders:
                 linked = os.path.join(directory, folder)
                 if os.path.islink(linked):
-                    expected = "it by its own name, after a comma"
+                    expected = "none within a folder: name the folders in it one by one"
                     raise wrong("input_glob", f"{linked}, a linked folder", expected)
             for name in names:
                 if name.lower().endswith(_IN_DIRECTORIES) and name[0] != ".":

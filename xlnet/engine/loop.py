@@ -130,7 +130,6 @@ def _resume(
         selection.roll_back_best(start)
         is_due = _is_evaluation_due(run, evaluator, start)
         if is_due and not selection.is_evaluated(start):
-            run.write_document()  # with what is evaluated, also if the run has all of its steps
             _evaluate(run, selection, evaluator, start)
     if start >= last:
         _log.info("the run in %s has all of its %d steps", model_dir, last)

@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
@@ -279,7 +279,7 @@ class HostMonitor:
             self._thread.join()
 
 
-def _end_program(lost: str | None) -> None:
+def _end_program(lost: str | None) -> NoReturn:
     """Exits with the line that a host is lost, at once and from any thread: without clean-up, which
     would wait for a thread that is in TensorFlow."""
     name = os.path.basename(sys.argv[0])

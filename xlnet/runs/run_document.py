@@ -75,7 +75,7 @@ precision use_bfloat16 device
 _CONTENT = {
     "train": "the files to train on (--data_dir or --train_file)",
     "held_out": "the rows that are held out of them (--dev_share or --dev_file)",
-    "evaluated": "the files to evaluate on (--dev_file)",
+    "evaluated": "the files to evaluate on (--dev_file, of questions also --predict_file)",
     "record_info_dir": "the records (--record_info_dir)",
     "eval_record_info_dir": "the held-out records (--eval_record_info_dir)",
 }
@@ -95,9 +95,9 @@ class RunDocument:
         also the architecture, in place of the path of its file.
       task: what a fine-tuned model does, see `task_settings.describe_task`; None: only pretrained.
       text: the vocabulary and how text is cleaned, see `text_of`; {}: not known.
-      digests: of what the run trains on, by the keys of `_CONTENT`: SHA-256 of the content of
-        files, a hexadecimal text, or a list of them where there may be several; the share of rows
-        that is held out, as text. The section `read` of the file.
+      digests: of what the run trains and evaluates on, by the keys of `_CONTENT`: SHA-256 of the
+        content of files, a hexadecimal text, or a list of them where there may be several; the
+        share of rows that is held out, as text. The section `read` of the file.
     """
 
     path: str
@@ -389,7 +389,7 @@ def check_resumed(
         before = read(now.directory)
         if not before:
             found = f"checkpoints, and no {RUN_NAME} of their run"
-            remedy = "--init_checkpoint to start from them"
+            remedy = "another model_dir with --init_checkpoint starts from them"
             raise wrong(f"model_dir: {now.directory}", found, "both", remedy)
         refuse(before, differences(before, now), allow_changes)
         return
