@@ -151,9 +151,7 @@ def remove_without_checkpoint(model_dir: str) -> None:
 
 def _paths_of_step(model_dir: str, step: int) -> list[str]:
     """The paths of the files of a step, ordered by their first batch element."""
-    return [
-        path for file_step, _, path in _memory_files(model_dir) if file_step == step
-    ]
+    return [path for saved, _, path in _memory_files(model_dir) if saved == step]
 
 
 def _memory_files(model_dir: str) -> list[tuple[int, int, str]]:
