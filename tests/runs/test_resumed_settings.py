@@ -295,7 +295,9 @@ def test_the_one_file_is_evaluated_on_what_training_held_out(place, monkeypatch)
     trained = "--do_train=True", "--dev_share=0.3"
     held_out = count(*trained, data_dir="one.tsv")
     monkeypatch.chdir("/")
-    assert place.json("one", "run.json")["resolved"]["data_dir"] == str(path)
+    document = place.json("one", "run.json")
+    assert document["resolved"]["data_dir"] == str(path)
+    assert set(document["read"]) == {"train", "held_out"}  # the one file once
     assert 1 <= held_out < 21
     assert count(*trained) == count() == count(dev_share=0.3) == held_out
     assert count(data_dir=copy) == held_out

@@ -49,9 +49,7 @@ class RestoredSession:
             divide_cores(config, parallel_batches)
         self._parallel_batches = parallel_batches
         self.session = tf.Session(graph=tf.Graph(), config=config)
-        self.call_in_turn: Callable[[Callable[[], Any]], Any] = lambda function: (
-            function()
-        )
+        self.call_in_turn: Callable[..., Any] = lambda function: function()
         self._copies_by_name: dict[str, list[Subgraph]] = {}  # see `copies`
         self._restored: set[str] = set()  # names of variables with weights of `prefix`
         self._lock = threading.Lock()

@@ -148,7 +148,7 @@ def training_run(run: TaskRun, device: DeviceSettings) -> FineTuningRun:
     # A finished run trains on no rows, and may evaluate any file.
     if checkpoint.newest_step(settings.model_dir) < optimization.train_steps:
         digests["held_out"] = str(task.files.dev_share)
-        if settings.eval_steps:
+        if settings.eval_steps and not task.files.dev_share:  # on a file of its own
             paths = data.files_read(settings.eval_split)
             digests["evaluated"] = [files.digest_of(path) for path in paths]
     document = run_document.RunDocument(

@@ -76,9 +76,7 @@ class FineTuningRun(TaskRun, TrainingRun):
     def model_fn(self, features: Tensors) -> EstimatorSpec:
         """Builds a training step on one replica. features: this replica's part of a batch of
         `batches`, tensors [b,...] by name."""
-        batch = ops.cast_integers(
-            features
-        )  # integers in the type that suits the device
+        batch = ops.cast_integers(features)  # to the type that suits the device
         # The index in the global batch of this replica's first example. All features are [b,...].
         num_examples = batch["is_real_example"].shape.as_list()[0]  # b
         first_row = replica_index() * num_examples

@@ -104,9 +104,8 @@ class LanguageModel:
         try:
             reading = Reading(self, subgraph, size)
             if texts > 1:
-                reading.select(
-                    [0] * texts
-                )  # the first text, still empty, so many times
+                # The first text, still empty, so many times.
+                reading.select([0] * texts)
             yield reading
         finally:
             # This does not wait for a turn: the memory is freed even if nobody waits for the

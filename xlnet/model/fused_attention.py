@@ -441,9 +441,8 @@ def backward(
     # The sum over keys of each probability times its gradient is the output times its gradient.
     expected = tl.sum(d_output_block.to(tl.float32) * output_block.to(tl.float32), 1)
     log_sum_block = tl.load(log_sum + queries.row, mask=is_query, other=float("inf"))
-    matrix = _matrix_index().to(
-        tl.int64
-    )  # 64 bits: [B,N,T,K] may have more than 2^31 cells
+    # 64 bits, as [B,N,T,K] may have more than 2^31 cells.
+    matrix = _matrix_index().to(tl.int64)
     # For target positions: zeros at the distances that no key of the query has. The other distances
     # are written by the loop over the keys.
     if not HAS_BAND:

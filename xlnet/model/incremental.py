@@ -92,10 +92,9 @@ def incremental_network(
             )
             outputs[f"attention/{layer}"] = probabilities
         # Only the predicted rows are multiplied by the embedding table, which is large.
-        x = tf.gather(x, inputs["predicted_rows"], axis=1)  # [B,W,D]
-    logits = heads.lm_logits(
-        tf.cast(x, tf.float32), table, str(run_config.precision)
-    )  # [B,W,V]
+        x = tf.cast(tf.gather(x, inputs["predicted_rows"], axis=1), tf.float32)
+    # [B,W,V] of x [B,W,D]
+    logits = heads.lm_logits(x, table, str(run_config.precision))
     outputs["log_probabilities"] = tf.nn.log_softmax(logits)
     outputs["clear"], outputs["select"] = tf.group(*clears), tf.group(*selects)
     return inputs, outputs

@@ -39,9 +39,8 @@ class Turns:
     def call(self, function: Callable[[], Any]) -> Any:
         """The result of `function`, which calls the network, after the calls that are in the queue;
         `Dropped` if no request waits any more for what this thread computes."""
-        waiting = getattr(
-            self.thread_local, "waiting", ()
-        )  # () in a thread of no request
+        # () in a thread of no request
+        waiting = getattr(self.thread_local, "waiting", ())
         if waiting and all(future.cancelled() for future in waiting):
             raise Dropped
         return self._network.submit(function).result()
